@@ -1,0 +1,53 @@
+"""Where images come from: the bundled sample, CIFAR-10, or any folder of pictures."""
+
+import difflib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+from hardpair.data.cifar10 import read_cifar10
+from hardpair.data.folder import read_folder
+from hardpair.data.images import Images, Split
+from hardpair.data.order import epoch_order
+from hardpair.data.sample import read_sample
+from hardpair.data.subsets import hold_out
+from hardpair.errors import UserError
+
+__all__ = ["Images", "epoch_order", "hold_out", "open_images"]
+
+NAMES = ("sample", "cifar10")
+LEAST_SIZE = 8
+
+
+def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
+    """One split of "sample", of "cifar10" (kept below `root`), or of a folder, as squares of `size` pixels."""
+    if size < LEAST_SIZE:
+        raise UserError(f"size: {size} pixels are too few; give at least {LEAST_SIZE}")
+    if data == "sample":
+        return _resize(read_sample(split), size)
+    if data == "cifar10":
+        return _resize(read_cifar10(root, split), size)
+    if not _is_path(data):
+        near = difflib.get_close_matches(data.lower(), NAMES, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UserError(f"data: {data!r} is unknown; {hint}give {', '.join(NAMES)} or the path of a folder of images")
+    return read_folder(Path(data).expanduser(), split, size)
+
+
+def _is_path(data: str) -> bool:
+    """Whether it is a file or folder, or at least written like one."""
+    return data != "" and (os.sep in data or data.startswith(("~", ".")) or os.access(data, os.F_OK))
+
+
+def _resize(images: Images, size: int) -> Images:
+    """Antialiased bicubic, in parts so that the float copies stay small."""
+    if images.size == size:
+        return images
+    pixels = torch.empty(len(images), 3, size, size, dtype=torch.uint8)
+    for start in range(0, len(images), 1000):
+        part = images.pixels[start : start + 1000]
+        pixels[start : start + 1000] = functional.interpolate(part, (size, size), mode="bicubic", antialias=True)
+    return replace(images, pixels=pixels)

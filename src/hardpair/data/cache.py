@@ -1,0 +1,136 @@
+"""Decoded pixels on disk, so that a folder is decoded once and the next start is instant.
+
+An entry is `<key>.npy` (pixels) and `<key>.json` (which files they are). The JSON is written last: without it
+there is no entry. Losing the cache costs time only, so no trouble with it ever stops a run.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+FORMAT = 1  # raise it when decoding or the files of an entry change
+Shape = tuple[int, int, int, int]
+Trouble = (OSError, ValueError, KeyError, TypeError, RuntimeError)  # RuntimeError: no home folder
+log = logging.getLogger("hardpair")
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The usable files of a listing."""
+
+    pixels: NDArray[np.uint8]  # (K, 3, S, S)
+    rows: list[int]  # (K,) which of the listed files they are
+    skipped: tuple[str, ...]  # "file: reason" of the others
+
+
+Fill = Callable[[NDArray[np.uint8]], tuple[list[int], tuple[str, ...]]]
+
+
+def cache_folder() -> Path:
+    """$HARDPAIR_CACHE, or else ~/.cache/hardpair."""
+    return Path(os.environ.get("HARDPAIR_CACHE") or Path.home() / ".cache" / "hardpair").expanduser()
+
+
+def cache_key(root: Path, names: Iterable[str], size: int) -> str:
+    """Hash of all that the pixels depend on: files by name, bytes and time of change, and the size asked for."""
+    sha = hashlib.sha256(f"{FORMAT} {size}\n".encode())
+    for name in names:
+        try:
+            facts = (root / name).stat()
+            stamp = f"{facts.st_size} {facts.st_mtime_ns}"
+        except OSError:  # a dangling link: skipped later, with its reason
+            stamp = "-"
+        sha.update(os.fsencode(name) + f"\0{stamp}\0".encode())
+    return sha.hexdigest()
+
+
+def remember(key: str, shape: Shape, fill: Fill) -> Decoded:
+    """The entry of this key; where there is none, `fill` writes the usable images into the first rows of a block."""
+    return _load(key, shape) or _build(key, shape, fill)
+
+
+def _load(key: str, shape: Shape) -> Decoded | None:
+    """The entry, or None where it is missing or not what it should be."""
+    try:
+        path = cache_folder() / f"{key}.npy"
+        facts = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        rows, skipped = list(facts["rows"]), tuple(facts["skipped"])
+        pixels = open_memmap(path, mode="c")  # refuses a file that is too short; torch dislikes read-only arrays
+        intact = pixels.shape == shape and pixels.dtype == np.uint8
+        intact = intact and rows == sorted(set(rows) & set(range(shape[0]))) and len(rows) + len(skipped) == shape[0]
+    except Trouble:
+        return None
+    return Decoded(pixels[: len(rows)], rows, skipped) if intact else None
+
+
+def _build(key: str, shape: Shape, fill: Fill) -> Decoded:
+    pixels, part = _reserve(key, shape)
+    try:
+        rows, skipped = fill(pixels)
+        decoded = Decoded(pixels[: len(rows)], rows, skipped)
+        if part is None:
+            return decoded
+        _publish(key, part, pixels, decoded)
+        return _load(key, shape) or decoded
+    finally:
+        _discard(part)
+
+
+def _reserve(key: str, shape: Shape) -> tuple[NDArray[np.uint8], Path | None]:
+    """Room in a cache file, so that large folders need no memory; plain memory where the disk refuses."""
+    part: Path | None = None
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{key}.{uuid.uuid4().hex}.part"
+        pixels = open_memmap(part, mode="w+", dtype=np.uint8, shape=shape)
+        _claim(part)
+        return pixels, part
+    except (OSError, RuntimeError) as error:
+        log.warning("the cache cannot be written (%s), so the images will be decoded again next time", error)
+        _discard(part)
+        return np.empty(shape, dtype=np.uint8), None
+
+
+def _discard(part: Path | None) -> None:
+    """Remove what an unfinished entry leaves behind; after a finished one there is nothing to remove."""
+    if part is not None:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+            part.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _claim(path: Path) -> None:
+    """Claim the blocks now: on a full disk, writing to a mapped file kills the process instead of raising."""
+    length = path.stat().st_size
+    if sys.platform == "linux":
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, length)
+    elif shutil.disk_usage(path.parent).free < length:
+        raise OSError("the disk is full")
+
+
+def _publish(key: str, part: Path, pixels: NDArray[np.uint8], decoded: Decoded) -> None:
+    try:
+        assert isinstance(pixels, np.memmap)
+        pixels.flush()
+        target = cache_folder() / f"{key}.npy"
+        facts = {"rows": decoded.rows, "skipped": decoded.skipped}
+        part.replace(target)
+        draft = part.with_suffix(".json")
+        draft.write_text(json.dumps(facts), encoding="utf-8")
+        draft.replace(target.with_suffix(".json"))
+    except OSError as error:
+        log.warning("the cache cannot be written (%s), so the images will be decoded again next time", error)

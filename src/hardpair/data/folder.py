@@ -1,0 +1,77 @@
+"""Any folder of pictures: listed, decoded once, remembered."""
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hardpair.data.cache import cache_key, remember
+from hardpair.data.decode import UnusableError, decode_file
+from hardpair.data.images import Images, Split
+from hardpair.data.layout import Listing, list_split
+from hardpair.data.printable import printable
+from hardpair.data.progress import progress
+from hardpair.errors import UserError
+
+MOST_SKIPPED = 0.05  # of the files; beyond that something is wrong that the user should know
+THREADS = min(16, os.cpu_count() or 1)
+AT_ONCE = 256  # files handed to the threads at a time, so that finished images do not pile up
+
+
+def read_folder(root: Path, split: Split, size: int) -> Images:
+    """One split of a folder of JPEG, PNG, WebP and BMP files as squares of `size` pixels."""
+    listing = list_split(root, split)
+    name = printable(f"{root.resolve().name}/{split}")
+
+    def fill(pixels: NDArray[np.uint8]) -> tuple[list[int], tuple[str, ...]]:
+        return _decode_all(listing, pixels, name)
+
+    key = cache_key(listing.root, listing.names, size)
+    decoded = remember(key, (len(listing.names), 3, size, size), fill)
+    labels = None if listing.labels is None else listing.labels[torch.tensor(decoded.rows)]
+    return Images(torch.from_numpy(decoded.pixels), labels, listing.classes, name=name, skipped=decoded.skipped)
+
+
+def _decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[list[int], tuple[str, ...]]:
+    """Fill the first rows of `pixels` with the usable files; say which they are, and why not the others."""
+    rows: list[int] = []
+    skipped: list[str] = []
+    paths = [listing.root / file for file in listing.names]
+    with progress(f"decoding {name}", len(paths)) as advance, ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, len(paths), AT_ONCE):
+            batch = paths[start : start + AT_ONCE]
+            for row, result in enumerate(_decode_batch(pool, batch, pixels.shape[-1]), start):
+                if isinstance(result, str):
+                    skipped.append(f"{printable(listing.names[row])}: {result}")
+                else:
+                    pixels[len(rows)] = result
+                    rows.append(row)
+            advance(len(batch))
+    _check_skipped(listing, skipped)
+    return rows, tuple(skipped)
+
+
+def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[NDArray[np.uint8] | str]:
+    """Pixels of each file, or the reason why there are none."""
+
+    def decode(path: Path) -> NDArray[np.uint8] | str:
+        try:
+            return decode_file(path, size)
+        except UnusableError as reason:
+            return str(reason)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of large images and odd EXIF; what matters becomes a reason
+        return list(pool.map(decode, paths))
+
+
+def _check_skipped(listing: Listing, skipped: list[str]) -> None:
+    if len(skipped) > MOST_SKIPPED * len(listing.names):
+        first = "; ".join(skipped[:3])
+        more = "; …" if len(skipped) > 3 else ""
+        counts = f"{len(skipped):,} of {len(listing.names):,} files cannot be used"
+        raise UserError(f"{listing.root}: {counts}; mend or remove them: {first}{more}")

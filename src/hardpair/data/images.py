@@ -1,0 +1,42 @@
+"""What every data source becomes: one block of uint8 pixels, with labels where there are any."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Split = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Square uint8 images of one size, in a fixed order."""
+
+    pixels: Tensor  # uint8 (N, 3, S, S); may be memory mapped
+    labels: Tensor | None  # int64 (N,), or None where nobody labelled them
+    classes: tuple[str, ...]  # class names, label k is classes[k]; empty without labels
+    name: str  # what people call it: "sample/train"
+    skipped: tuple[str, ...] = ()  # "file: reason" of files that could not be used
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def size(self) -> int:
+        """Side of an image in pixels."""
+        return int(self.pixels.shape[-1])
+
+    def select(self, rows: Tensor) -> "Images":
+        """The images at the given rows, in that order."""
+        return replace(self, pixels=self.pixels[rows], labels=None if self.labels is None else self.labels[rows])
+
+    def digest(self) -> str:
+        """Hash of every pixel and label, so that a score says exactly what it was measured on."""
+        sha = hashlib.sha256(str(tuple(self.pixels.shape)).encode())
+        for start in range(0, len(self), 4096):
+            sha.update(self.pixels[start : start + 4096].contiguous().numpy().data)
+        if self.labels is not None:
+            sha.update(self.labels.to(torch.int64).contiguous().numpy().data)
+        return sha.hexdigest()

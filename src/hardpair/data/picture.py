@@ -1,0 +1,18 @@
+"""An image as a page can show it."""
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from hardpair.data.images import Images
+
+
+def describe_image(images: Images, row: int) -> dict[str, Any]:
+    """Its row, its label where there is one, and its pixels as PNG in base64."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(images.pixels[row].permute(1, 2, 0).numpy())).save(buffer, "PNG")
+    label = None if images.labels is None else images.classes[int(images.labels[row])]
+    return {"id": row, "label": label, "png": base64.b64encode(buffer.getvalue()).decode()}

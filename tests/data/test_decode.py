@@ -1,0 +1,185 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardpair.data.decode import UnusableError, decode_file
+
+
+def stripes(width: int, height: int) -> Image.Image:
+    """Red, green and blue thirds from left to right."""
+    pixels = np.zeros((height, width, 3), np.uint8)
+    for k in range(3):
+        pixels[:, k * width // 3 : (k + 1) * width // 3, k] = 255
+    return Image.fromarray(pixels)
+
+
+def waves(width: int, height: int) -> Image.Image:
+    """As many waves in a small picture as in a large one."""
+    y, x = np.mgrid[0:height, 0:width] * (64 / width)
+    planes = [127 + 120 * np.sin(x / 3), 127 + 120 * np.cos(y / 4), 127 + 120 * np.sin((x + y) / 5)]
+    return Image.fromarray(np.stack(planes, -1).astype(np.uint8))
+
+
+def test_square_of_the_right_size_is_untouched(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert np.array_equal(decode_file(tmp_path / "a.png", 16), pixels.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("size", [8, 16, 40])
+def test_keeps_the_centre(tmp_path: Path, size: int) -> None:
+    stripes(48, 16).save(tmp_path / "wide.png")
+    stripes(48, 16).transpose(Image.Transpose.ROTATE_90).save(tmp_path / "tall.png")
+    for name in ("wide.png", "tall.png"):
+        square = decode_file(tmp_path / name, size)
+        assert square.shape == (3, size, size)
+        assert square.dtype == np.uint8
+        inner = square[:, size // 8 : -size // 8, size // 8 : -size // 8]  # bicubic sees a little of the neighbours
+        assert (inner[1] == 255).all()
+        assert (inner[[0, 2]] == 0).all()
+
+
+def test_a_thread_of_a_picture_needs_no_giant(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 60_000), (1, 2, 3)).save(tmp_path / "thread.png")
+    assert decode_file(tmp_path / "thread.png", 512).shape == (3, 512, 512)
+
+
+def test_downsizing_is_antialiased(tmp_path: Path) -> None:
+    board = (np.indices((64, 64)).sum(0) % 2 * 255).astype(np.uint8)
+    Image.fromarray(board).save(tmp_path / "board.png")
+    assert np.abs(decode_file(tmp_path / "board.png", 16)[:, 2:-2, 2:-2].astype(int) - 127).max() <= 3
+
+
+def test_exif_orientation_is_applied(tmp_path: Path) -> None:
+    upright = stripes(48, 48)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: show it a quarter clockwise
+    upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", exif=exif)
+    upright.save(tmp_path / "upright.png")
+    assert np.array_equal(decode_file(tmp_path / "turned.png", 48), decode_file(tmp_path / "upright.png", 48))
+
+
+@pytest.mark.parametrize("scale", [1, 2, 4, 9])
+def test_jpeg_shortcut_changes_little(tmp_path: Path, scale: int) -> None:
+    image = waves(64 * scale, 80 * scale)
+    image.save(tmp_path / "a.jpg", quality=95, subsampling=0)
+    image.save(tmp_path / "a.png")
+    short, full = decode_file(tmp_path / "a.jpg", 32), decode_file(tmp_path / "a.png", 32)
+    assert np.abs(short.astype(int) - full.astype(int)).mean() < 2
+
+
+def test_16_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
+    levels = np.repeat(np.arange(256, dtype=np.uint16)[:, None] * 257, 256, axis=1)
+    Image.fromarray(levels).save(tmp_path / "deep.png")
+    with Image.open(tmp_path / "deep.png") as image:
+        assert image.mode.startswith("I")
+    decoded = decode_file(tmp_path / "deep.png", 256)
+    assert np.array_equal(decoded, np.broadcast_to(np.arange(256)[:, None], (3, 256, 256)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour", "name", "expected"),
+    [
+        ("L", 90, "a.png", (90, 90, 90)),
+        ("L", 90, "a.jpg", (90, 90, 90)),
+        ("LA", (90, 255), "a.png", (90, 90, 90)),
+        ("LA", (90, 0), "a.png", (255, 255, 255)),
+        ("RGBA", (10, 20, 30, 255), "a.png", (10, 20, 30)),
+        ("RGBA", (10, 20, 30, 0), "a.png", (255, 255, 255)),
+        ("RGBA", (0, 0, 0, 51), "a.webp", (204, 204, 204)),
+        ("1", 1, "a.png", (255, 255, 255)),
+        ("1", 0, "a.bmp", (0, 0, 0)),
+        ("CMYK", (0, 255, 255, 0), "a.jpg", (255, 0, 0)),
+        ("RGB", (10, 20, 30), "a.bmp", (10, 20, 30)),
+    ],
+)
+def test_every_mode_becomes_rgb(
+    tmp_path: Path, mode: str, colour: int | tuple[int, ...], name: str, expected: tuple[int, ...]
+) -> None:
+    Image.new(mode, (16, 16), colour).save(tmp_path / name)
+    decoded = decode_file(tmp_path / name, 8).reshape(3, -1).astype(int)
+    assert np.abs(decoded - np.array(expected)[:, None]).max() <= 4
+
+
+@pytest.mark.parametrize("transparency", [None, 1])
+def test_palette_becomes_rgb(tmp_path: Path, transparency: int | None) -> None:
+    image = Image.new("P", (16, 16), 1)
+    image.putpalette([0, 0, 0, 250, 120, 60])
+    image.save(tmp_path / "a.png", **({} if transparency is None else {"transparency": transparency}))
+    expected = (250, 120, 60) if transparency is None else (255, 255, 255)
+    assert decode_file(tmp_path / "a.png", 16)[:, 5, 5].tolist() == list(expected)
+
+
+def test_phones_write_jpegs_of_several_pictures(tmp_path: Path) -> None:
+    first = Image.new("RGB", (16, 16), (200, 10, 10))
+    first.save(tmp_path / "a.jpg", "MPO", save_all=True, append_images=[Image.new("RGB", (16, 16))])
+    assert decode_file(tmp_path / "a.jpg", 8)[0].min() > 150
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.bmp"])
+def test_truncated_files_are_unusable(tmp_path: Path, name: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / name)
+    decode_file(tmp_path / name, 16)
+    truncate(tmp_path / name)
+    with pytest.raises(UnusableError, match=r"broken|not a JPEG"):
+        decode_file(tmp_path / name, 16)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an image", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
+def test_rubbish_is_unusable(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.jpg").write_bytes(content)
+    with pytest.raises(UnusableError) as caught:
+        decode_file(tmp_path / "a.jpg", 16)
+    assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF", "PPM", "ICO"])
+def test_other_formats_under_a_false_name_are_unusable(tmp_path: Path, kind: str) -> None:
+    Image.new("RGB", (32, 32)).save(tmp_path / "a.png", kind)
+    with pytest.raises(UnusableError, match="not a JPEG, PNG, WebP or BMP image"):
+        decode_file(tmp_path / "a.png", 16)
+
+
+@pytest.mark.parametrize("size", [(7, 30), (30, 7), (1, 1)])
+def test_tiny_images_are_unusable(tmp_path: Path, size: tuple[int, int]) -> None:
+    Image.new("RGB", size).save(tmp_path / "a.png")
+    with pytest.raises(UnusableError, match="smaller than 8"):
+        decode_file(tmp_path / "a.png", 16)
+
+
+def test_eight_pixels_are_enough(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    assert decode_file(tmp_path / "a.png", 16).shape == (3, 16, 16)
+
+
+def test_far_too_large_is_refused_by_its_header(tmp_path: Path, claim_size: Callable[[Path, int, int], None]) -> None:
+    claim_size(tmp_path / "a.png", 20_000, 20_000)
+    with pytest.raises(UnusableError, match="over 100 megapixels"):
+        decode_file(tmp_path / "a.png", 16)
+
+
+def test_own_limit_is_below_the_one_of_pillow(
+    tmp_path: Path, claim_size: Callable[[Path, int, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.MOST_PIXELS", 1_000_000)
+    claim_size(tmp_path / "a.png", 1001, 1000)
+    with pytest.raises(UnusableError, match="over 1 megapixels"):
+        decode_file(tmp_path / "a.png", 16)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jpg")
+    (tmp_path / "b.jpg").symlink_to("nowhere")
+    for name in ("a.jpg", "b.jpg"):
+        with pytest.raises(UnusableError, match="not a readable file"):
+            decode_file(tmp_path / name, 16)

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import hardpair.data
+from hardpair.data import open_images
+from hardpair.data.cifar10 import FOLDER
+from hardpair.errors import UserError
+
+
+def test_public_names() -> None:
+    assert sorted(hardpair.data.__all__) == ["Images", "epoch_order", "hold_out", "open_images"]
+
+
+def test_sample_in_its_own_and_another_size(tmp_path: Path) -> None:
+    own = open_images("sample", "test", size=32, root=tmp_path)
+    small = open_images("sample", "test", size=16, root=tmp_path)
+    large = open_images("sample", "test", size=48, root=tmp_path)
+    assert own.size == 32
+    assert small.pixels.shape == (1000, 3, 16, 16)
+    assert large.pixels.shape == (1000, 3, 48, 48)
+    assert small.pixels.dtype == torch.uint8
+    means = [images.pixels.float().mean((2, 3)) for images in (own, small, large)]
+    assert (means[0] - means[1]).abs().mean() < 1
+    assert (means[0] - means[2]).abs().mean() < 1
+    assert small.labels is not None
+    assert small.name == own.name
+
+
+def test_cifar10_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    with (tmp_path / FOLDER / "test_batch.bin").open("wb") as file:
+        file.truncate(30_730_000)
+    assert open_images("cifar10", "test", size=8, root=tmp_path).pixels.shape == (10_000, 3, 8, 8)
+
+
+def test_folder_by_path_and_by_bare_name(
+    root: Path, paint: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint("a.jpg")
+    monkeypatch.chdir(tmp_path)
+    for data in (str(root), "pictures", "./pictures", "pictures/"):
+        assert open_images(data, "train", size=8, root=tmp_path).pixels.shape == (1, 3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("data", "near"), [("cifar", "cifar10"), ("CIFAR-10", "cifar10"), ("sampel", "sample"), ("samples", "sample")]
+)
+def test_unknown_word_suggests_the_nearest(data: str, near: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"did you mean {near}.*sample, cifar10 or the path"):
+        open_images(data, "train", size=32, root=tmp_path)
+
+
+@pytest.mark.parametrize("data", ["", "xyzzy", "x" * 5000])
+def test_unknown_word_without_neighbours(data: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is unknown; give sample, cifar10 or the path"):
+        open_images(data, "train", size=32, root=tmp_path)
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="no such folder"):
+        open_images(str(tmp_path / "gone"), "train", size=32, root=tmp_path)
+    with pytest.raises(UserError, match="is a file"):
+        open_images(str(tmp_path / "file"), "train", size=32, root=tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, -1, 7])
+def test_size_too_small(size: int, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="size"):
+        open_images("sample", "train", size=size, root=tmp_path)
