@@ -1,0 +1,46 @@
+"""Random numbers without state: a hash of (seed, step, position in the global batch, name).
+
+An image's numbers depend on nothing else, so they survive a resume and do not change with the number of
+processes or with what other images draw.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The random numbers of one step, for the images at the given positions of the global batch."""
+
+    seed: int
+    step: int
+    positions: Tensor  # int64 (N,), on the device where the numbers are wanted
+    scopes: tuple[str, ...] = ("",)
+
+    def within(self, *scopes: str) -> "Draw":
+        """Independent numbers for each scope, one after the other: for two views of a batch, say, 2 N rows."""
+        return replace(self, scopes=tuple(f"{outer}/{scope}" for outer in self.scopes for scope in scopes))
+
+    def uniforms(self, name: str, count: int) -> Tensor:
+        """``count`` numbers in [0, 1) an image, float32 (N, count)."""
+        columns = torch.arange(count, device=self.positions.device) * 0x9E3779B9
+        return torch.cat([self._uniforms(f"{scope}/{name}", columns) for scope in self.scopes])
+
+    def _uniforms(self, name: str, columns: Tensor) -> Tensor:
+        words = hashlib.blake2b(f"{self.seed}/{self.step}{name}".encode(), digest_size=8).digest()
+        first, second = int.from_bytes(words[:4], "little"), int.from_bytes(words[4:], "little")
+        bits = _mix(_mix(self.positions ^ first)[:, None] + (columns + second))
+        return (bits >> 8) * 2.0**-24  # 24 bits: every value is exact in float32 and below 1
+
+
+def _mix(x: Tensor) -> Tensor:
+    """Scramble 32-bit words held in int64 (the "lowbias32" integer hash); products wrap, the mask keeps 32 bits."""
+    x = x & MASK
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & MASK
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & MASK
+    return x ^ (x >> 16)

@@ -1,0 +1,128 @@
+"""Every operation agrees with torchvision's for one image at equal parameters."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as tv
+
+from hardpair.views import colour, geometry
+
+CLOSE = 1e-4  # far below 1/255: float against float
+sizes = st.integers(8, 40)
+seeds = st.integers(0, 100_000)
+
+
+def random_images(seed: int, size: int, count: int = 6) -> torch.Tensor:
+    """Uint8 images, some of them with flat and saturated areas, where hue and clamping are delicate."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
+    images[1] = images[1] // 128 * 255
+    images[2] = images[2, :1]
+    return images
+
+
+def agree(ours: torch.Tensor, theirs: list[torch.Tensor], uint8: list[torch.Tensor] | None = None) -> None:
+    torch.testing.assert_close(ours, torch.stack(theirs), rtol=0, atol=CLOSE)
+    if uint8 is not None:
+        torch.testing.assert_close(ours, torch.stack(uint8).float() / 255, rtol=0, atol=1.001 / 255)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, size=sizes)
+def test_colour(seed, size):
+    whole = random_images(seed, size)
+    images = whole.float() / 255
+    generator = torch.Generator().manual_seed(seed + 1)
+    factor = 1.8 * torch.rand(len(images), generator=generator)
+    shift = torch.rand(len(images), generator=generator) - 0.5
+    factor[0], shift[0] = 1.0, 0.0
+    for ours, theirs in [
+        (colour.brightness, tv.adjust_brightness),
+        (colour.contrast, tv.adjust_contrast),
+        (colour.saturation, tv.adjust_saturation),
+    ]:
+        agree(ours(images, factor), [theirs(x, f.item()) for x, f in zip(images, factor, strict=True)])
+    agree(
+        colour.brightness(images, factor),
+        [tv.adjust_brightness(x, f.item()) for x, f in zip(images, factor, strict=True)],
+        [tv.adjust_brightness(x, f.item()) for x, f in zip(whole, factor, strict=True)],
+    )
+    agree(
+        colour.hue(images, shift),
+        [tv.adjust_hue(x, s.item()) for x, s in zip(images, shift, strict=True)],
+        [tv.adjust_hue(x, s.item()) for x, s in zip(whole, shift, strict=True)],
+    )
+    agree(colour.grey(images), [tv.rgb_to_grayscale(x) for x in images])
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_jitter_in_any_order(seed):
+    images = random_images(seed, 12).float() / 255
+    generator = torch.Generator().manual_seed(seed + 1)
+    factors = (
+        *(1.8 * torch.rand(3, len(images), generator=generator)),
+        torch.rand(len(images), generator=generator) - 0.5,
+    )
+    order = torch.stack([torch.randperm(4, generator=generator) for _ in images])
+    order[3] = -1
+    operations = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
+    expected = []
+    for n in range(len(images)):
+        changed = images[n]
+        for index in order[n].tolist():
+            changed = changed if index < 0 else operations[index](changed, factors[index][n].item())
+        expected.append(changed)
+    agree(colour.jitter(images.clone(), factors, order), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, size=sizes)
+def test_crop_flip_blur(seed, size):
+    whole = random_images(seed, size)
+    images = whole.float() / 255
+    generator = torch.Generator().manual_seed(seed + 1)
+    boxes = torch.stack(geometry.crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0)), dim=1)
+    down = geometry.crop_positions(boxes[:, 0], boxes[:, 2], size)
+    across = geometry.crop_positions(boxes[:, 1], boxes[:, 3], size)
+    rows, columns = geometry.sampling_matrix(down, size), geometry.sampling_matrix(across, size)
+    places = boxes.tolist()
+    agree(
+        geometry.apply(images, rows, columns),
+        [tv.resized_crop(x, *box, [size, size]) for x, box in zip(images, places, strict=True)],
+        [tv.resized_crop(x, *box, [size, size]) for x, box in zip(whole, places, strict=True)],
+    )
+    blur = geometry.blur_matrix(size, torch.device("cpu"), kernel=3, sigma=1.5).expand(len(images), -1, -1)
+    agree(
+        geometry.apply(images, blur, blur),
+        [tv.gaussian_blur(x, [3, 3], [1.5, 1.5]) for x in images],
+        [tv.gaussian_blur(x, [3, 3], [1.5, 1.5]) for x in whole],
+    )
+    flipped = geometry.sampling_matrix(size - across, size)
+    agree(
+        geometry.apply(images, rows @ blur, flipped @ blur),
+        [
+            tv.resized_crop(tv.gaussian_blur(tv.horizontal_flip(x), [3, 3], [1.5, 1.5]), *box, [size, size])
+            for x, box in zip(images, places, strict=True)
+        ],
+    )
+
+
+def test_wide_blur_reflects_like_torchvision():
+    images = random_images(0, 24).float() / 255
+    blur = geometry.blur_matrix(24, torch.device("cpu"), kernel=23, sigma=2.0).expand(len(images), -1, -1)
+    agree(geometry.apply(images, blur, blur), [tv.gaussian_blur(x, [23, 23], [2.0, 2.0]) for x in images])
+
+
+def test_boxes_are_spread_like_torchvisions():
+    """Same mean and standard deviation of area, aspect and place over many draws."""
+    torch.manual_seed(0)
+    top, left, height, width = geometry.crop_boxes(torch.rand(20_000, 22), 32, (0.2, 1.0))
+    theirs = [v2.RandomResizedCrop(32, scale=(0.2, 1.0)).make_params([torch.empty(3, 32, 32)]) for _ in range(5_000)]
+    for name, ours in {"top": top, "left": left, "height": height, "width": width}.items():
+        expected = torch.tensor([float(p[name]) for p in theirs])
+        assert abs(ours.float().mean() - expected.mean()) < 0.25, name
+        assert abs(ours.float().std() - expected.std()) < 0.25, name
+    assert (top + height).max() <= 32
+    assert (left + width).max() <= 32
