@@ -1,0 +1,80 @@
+"""Encoders: timm's ResNets of any depth and width, with a stem for small images, and no head."""
+
+from typing import Any
+
+from timm.models.resnet import BasicBlock, Bottleneck, ResNet
+from torch import Tensor, nn
+
+from hardpair.errors import UserError, nearest, require_range
+
+DEPTHS: dict[str, tuple[Any, tuple[int, int, int, int]]] = {
+    "resnet10": (BasicBlock, (1, 1, 1, 1)),
+    "resnet14": (Bottleneck, (1, 1, 1, 1)),
+    "resnet18": (BasicBlock, (2, 2, 2, 2)),
+    "resnet26": (Bottleneck, (2, 2, 2, 2)),
+    "resnet34": (BasicBlock, (3, 4, 6, 3)),
+    "resnet50": (Bottleneck, (3, 4, 6, 3)),
+    "resnet101": (Bottleneck, (3, 4, 23, 3)),
+    "resnet152": (Bottleneck, (3, 8, 36, 3)),
+    "resnet200": (Bottleneck, (3, 24, 36, 3)),
+}
+
+
+class Encoder(nn.Module):
+    """(N, 3, H, W) normalised images → (N, num_features). Remembers the settings that rebuild it."""
+
+    def __init__(self, trunk: ResNet, settings: dict[str, Any]) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.settings = settings
+        self.num_features: int = trunk.num_features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pooled features."""
+        features: Tensor = self.trunk(images)
+        return features
+
+
+def build_encoder(name: str, *, width: float = 1, small_images: bool = False) -> Encoder:
+    """A freshly initialised ResNet, ``"resnet50"`` say.
+
+    ``width`` multiplies every convolution's channels, the stem's too (SimCLR's "2x"; a fraction makes a small net).
+    ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
+    """
+    if name not in DEPTHS:
+        raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
+    require_range("width", width, 1 / 16, 4)
+    block, layers = DEPTHS[name]
+    channels = tuple(round(c * width) for c in (64, 128, 256, 512))
+    trunk = ResNet(block, layers, num_classes=0, channels=channels)
+    _set_stem(trunk, channels[0], small_images)
+    trunk.init_weights()
+    return Encoder(trunk, {"name": name, "width": width, "small_images": small_images})
+
+
+def _set_stem(trunk: Any, channels: int, small_images: bool) -> None:
+    """Give the stem its width (timm's is always 64) and, for small images, a kernel of 3 and stride 1."""
+    if small_images:
+        trunk.conv1 = nn.Conv2d(3, channels, 3, stride=1, padding=1, bias=False)
+        trunk.maxpool = nn.Identity()
+    else:
+        trunk.conv1 = nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False)
+    trunk.bn1 = nn.BatchNorm2d(channels)
+    first = trunk.layer1[0]
+    first.conv1 = _with_inputs(first.conv1, channels)
+    if isinstance(first, BasicBlock):
+        first.downsample = None  # the stem is now as wide as the block, so the shortcut is the identity
+    else:
+        first.downsample[0] = _with_inputs(first.downsample[0], channels)
+
+
+def _with_inputs(conv: nn.Conv2d, channels: int) -> nn.Conv2d:
+    """The same convolution for another number of input channels."""
+    return nn.Conv2d(
+        channels,
+        conv.out_channels,
+        (conv.kernel_size[0], conv.kernel_size[1]),
+        stride=(conv.stride[0], conv.stride[1]),
+        padding=(conv.kernel_size[0] // 2, conv.kernel_size[1] // 2),
+        bias=False,
+    )

@@ -1,0 +1,54 @@
+"""An encoder on disk: ``encoder.safetensors`` with the weights and ``encoder.json`` with the shape."""
+
+import json
+import logging
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from hardpair.errors import UserError
+from hardpair.files import write_atomically
+from hardpair.models.encoder import Encoder, build_encoder
+
+log = logging.getLogger(__name__)
+
+
+def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
+    """Write the encoder into ``folder``; a reader sees the old files or the new ones, never half of one."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
+    shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
+    write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
+    write_atomically(folder / "encoder.safetensors", save(tensors))
+
+
+def load_encoder(run: str | Path) -> Encoder:
+    """The trained encoder of a run, in eval mode. Refuses a file whose tensors do not all match."""
+    folder = Path(run)
+    shape_file, weights_file = folder / "encoder.json", folder / "encoder.safetensors"
+    for file in (shape_file, weights_file):
+        if not file.is_file():
+            raise UserError(f"{file}: not found; {folder} holds no trained encoder (has pretraining finished?)")
+    try:
+        shape = json.loads(shape_file.read_text())
+        encoder = build_encoder(shape["name"], width=shape["width"], small_images=shape["small_images"])
+        tensors = load_file(weights_file)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder}: the saved encoder cannot be read ({error}); restore it or train again") from error
+    fill_encoder(encoder, tensors, source=str(weights_file))
+    return encoder.eval()
+
+
+def fill_encoder(encoder: Encoder, tensors: dict[str, torch.Tensor], *, source: str) -> None:
+    """Copy tensors into the encoder; anything less than a full match of names and shapes is refused."""
+    wanted = encoder.state_dict()
+    matched = {name for name in wanted if name in tensors and tensors[name].shape == wanted[name].shape}
+    if len(matched) < len(wanted) or len(tensors) > len(wanted):
+        wrong = sorted((wanted.keys() | tensors.keys()) - matched)
+        raise UserError(
+            f"{source}: {len(matched)} of {len(wanted)} tensors match this encoder, "
+            f"so it was not loaded (first mismatch: {wrong[0]})"
+        )
+    encoder.load_state_dict(tensors)
+    log.info("%s: %d of %d tensors matched", source, len(matched), len(wanted))

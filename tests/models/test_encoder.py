@@ -1,0 +1,112 @@
+"""Encoders have the published sizes, the asked-for stem, and survive the disk."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from hardpair import build_encoder, load_encoder
+from hardpair.errors import UserError
+from hardpair.models import average_into, averaged_copy, build_head, save_encoder
+from hardpair.models.encoder import DEPTHS
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "millions"),
+    [
+        ("resnet18", 1, 11.18),
+        ("resnet50", 1, 23.51),
+        ("resnet50", 2, 93.91),
+        ("resnet101", 1, 42.5),
+        ("resnet200", 2, 250.1),
+    ],
+)
+def test_published_parameter_counts(name, width, millions):
+    with torch.device("meta"):
+        encoder = build_encoder(name, width=width)
+    assert sum(p.numel() for p in encoder.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)
+    assert encoder.num_features == (512 if name == "resnet18" else 2048) * width
+
+
+@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize("small_images", [True, False])
+def test_every_depth_encodes(name, small_images):
+    encoder = build_encoder(name, width=1 / 8, small_images=small_images).eval()
+    assert encoder(torch.randn(2, 3, 16, 16)).shape == (2, encoder.num_features)
+    assert encoder.trunk.conv1.stride == ((1, 1) if small_images else (2, 2))
+    assert encoder.trunk.conv1.out_channels == 8
+
+
+@pytest.mark.parametrize(("name", "width", "words"), [("resnet51", 1, "did you mean resnet"), ("resnet50", 9, "width")])
+def test_bad_shape_is_one_line(name, width, words):
+    with pytest.raises(UserError, match=words) as caught:
+        build_encoder(name, width=width)
+    assert "\n" not in str(caught.value)
+
+
+def test_saved_encoder_comes_back_whole(tmp_path, caplog):
+    encoder = build_encoder("resnet10", width=1 / 8, small_images=True)
+    encoder(torch.randn(8, 3, 16, 16))  # moves the batch norm statistics
+    save_encoder(encoder, tmp_path, step=3)
+    with caplog.at_level("INFO"):
+        loaded = load_encoder(tmp_path)
+    count = len(encoder.state_dict())
+    assert f"{count} of {count} tensors matched" in caplog.text
+    assert not any(module.training for module in loaded.modules())
+    x = torch.randn(2, 3, 16, 16)
+    assert torch.equal(loaded(x), encoder.eval()(x))
+    assert json.loads((tmp_path / "encoder.json").read_text())["step"] == 3
+
+
+@pytest.mark.parametrize("damage", ["missing", "extra", "shape", "renamed"])
+def test_partial_match_is_refused(tmp_path, damage):
+    save_encoder(build_encoder("resnet10", width=1 / 8), tmp_path, step=0)
+    file = tmp_path / "encoder.safetensors"
+    tensors = load_file(file)
+    name = "trunk.layer2.0.conv1.weight"
+    if damage == "missing":
+        del tensors[name]
+    elif damage == "extra":
+        tensors["fc.weight"] = torch.zeros(1)
+    elif damage == "shape":
+        tensors[name] = tensors[name][:1].clone()
+    else:
+        tensors["module." + name] = tensors.pop(name)
+    save_file(tensors, file)
+    with pytest.raises(UserError, match=r"\d+ of \d+ tensors match"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["absent", "truncated", "not json"])
+def test_unreadable_encoder_is_one_line(tmp_path, damage):
+    save_encoder(build_encoder("resnet10", width=1 / 8), tmp_path, step=0)
+    file = tmp_path / "encoder.safetensors"
+    if damage == "absent":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(file.read_bytes()[:1000])
+    else:
+        (tmp_path / "encoder.json").write_text("{")
+    with pytest.raises(UserError, match=str(tmp_path)) as caught:
+        load_encoder(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_head_shapes():
+    x = torch.randn(4, 6)
+    assert torch.equal(build_head(6, hidden=0, outputs=0)(x), x)
+    assert build_head(6, hidden=0, outputs=3)(x).shape == (4, 3)
+    assert build_head(6, hidden=5, outputs=3)(x).shape == (4, 3)
+
+
+def test_average_moves_by_the_rule():
+    torch.manual_seed(0)
+    trained = torch.nn.Linear(4, 3)
+    averaged = averaged_copy(trained)
+    with torch.no_grad():
+        trained.weight.add_(1)
+    before = averaged.weight.clone()
+    average_into(averaged, trained, keep=0.9)
+    torch.testing.assert_close(averaged.weight, 0.9 * before + 0.1 * trained.weight)
+    assert not averaged.weight.requires_grad
