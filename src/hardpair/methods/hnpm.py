@@ -1,0 +1,119 @@
+"""HNPM: contrastive learning with hard negative pair mining.
+
+A teacher, trained by gradient, sees the augmented image; a student, its moving average, sees the plain one. The
+loss pulls the two outputs of an image together and pushes apart the pairs of different images that are too near.
+
+Paper:   Zhu et al., "Contrastive Self-Supervised Learning with Hard Negative Pair Mining".
+Loss:    alpha_pos · E[d_ii] - alpha_neg · E[log Σ_mined d_ij], d a squared distance of normalised outputs (Eq. 2-7).
+Differs: teacher and student swap their usual roles: here the TEACHER learns and the STUDENT is averaged, and tau
+         multiplies the old student (1: it never moves, 0: it is a copy). docs/method.md lists every reading.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from hardpair.errors import require_range
+from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss
+from hardpair.methods.method import Method, Pairs
+from hardpair.models import Encoder, average_into, averaged_copy, build_head
+from hardpair.views import POLICIES, Draw, augmented_view, plain_view
+
+
+class HNPM(Method):
+    """Hard negative pair mining. The defaults are the paper's; recipes hold the settings that work better.
+
+    Args:
+        encoder: the teacher's encoder; the student starts as its copy.
+        head_hidden: width of the head's hidden layer; 0 makes the head linear.
+        head_outputs: width of the head's output; 0 means no head, as in the paper.
+        teacher_view: augmentation of the teacher's image.
+        student_view: what the student sees; "plain" in the paper, an augmentation works better on small images.
+        alpha_pos: weight of the positive pairs, L1.
+        alpha_neg: weight of the mined negative pairs, L2.
+        threshold: a pair of different images at most this far apart is a hard negative.
+        norm: outputs are divided by this norm.
+        reduce: a distance is the sum or the mean of squared differences.
+        mine: off, every other image of the batch is a negative.
+        tau: share of the old student kept at each step.
+        block_student_gradient: off, the student is trained by gradient instead of being averaged.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        head_hidden: int = 0,
+        head_outputs: int = 0,
+        teacher_view: Literal["paper", "strong"] = "paper",
+        student_view: Literal["plain", "paper", "strong"] = "plain",
+        alpha_pos: float = 0.8,
+        alpha_neg: float = 0.1,
+        threshold: float = 1.0,
+        norm: Literal["inf", "l2"] = "inf",
+        reduce: Literal["sum", "mean"] = "sum",
+        mine: bool = True,
+        tau: float = 0.5,
+        block_student_gradient: bool = True,
+    ) -> None:
+        super().__init__()
+        require_range("tau", tau, 0, 1)
+        require_range("threshold", threshold, 0, math.inf)
+        require_range("alpha_pos", alpha_pos, 0, math.inf)
+        require_range("alpha_neg", alpha_neg, 0, math.inf)
+        self.encoder = encoder
+        self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
+        self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
+        self.student.requires_grad_(not block_student_gradient)
+        self.teacher_view, self.student_view = teacher_view, student_view
+        self.alpha_pos, self.alpha_neg, self.threshold = alpha_pos, alpha_neg, threshold
+        self.norm: Literal["inf", "l2"] = norm
+        self.reduce: Literal["sum", "mean"] = reduce
+        self.mine, self.tau, self.block_student_gradient = mine, tau, block_student_gradient
+
+    def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+        """The teacher's augmented image and the student's plain one."""
+        if self.student_view == self.teacher_view:  # both in one call, which is faster and gives the same views
+            both = draw.within("teacher", "student")
+            return list(augmented_view(torch.cat([images, images]), POLICIES[self.teacher_view], both).chunk(2))
+        augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
+        if self.student_view == "plain":
+            return [augmented, plain_view(images)]
+        return [augmented, augmented_view(images, POLICIES[self.student_view], draw.within("student"))]
+
+    def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
+        """Eq. 1 and Eq. 7."""
+        augmented, plain = views
+        # The student first: its memory is free again before the teacher fills it with what backward needs.
+        with torch.set_grad_enabled(not self.block_student_gradient and torch.is_grad_enabled()):
+            u_prime = self.student(plain)  # (N, D)
+        features = self.encoder(augmented)
+        u = self.head(features)  # (N, D), carries the gradient
+        parts = hnpm_loss(
+            u,
+            u_prime,
+            alpha_pos=self.alpha_pos,
+            alpha_neg=self.alpha_neg,
+            threshold=self.threshold,
+            norm=self.norm,
+            reduce=self.reduce,
+            mine=self.mine,
+        )
+        return {**parts, "features": features.detach()}
+
+    def after_step(self, progress: float) -> None:  # noqa: ARG002
+        """Eq. 6: the student follows the teacher."""
+        if self.block_student_gradient:
+            average_into(self.student, nn.Sequential(self.encoder, self.head), keep=self.tau)
+
+    @torch.no_grad()
+    def hard_pairs(self, views: list[Tensor]) -> Pairs:
+        """Eq. 5 for this batch."""
+        augmented, plain = views
+        u, u_prime = self.head(self.encoder(augmented)), self.student(plain)
+        distance = dissimilarity(u_prime, u, norm=self.norm, reduce=self.reduce)
+        mined = hard_negatives(distance, threshold=self.threshold if self.mine else float("inf"))
+        anchor, negative = mined.nonzero(as_tuple=True)
+        return Pairs(anchor, negative, distance[mined])

@@ -1,0 +1,177 @@
+"""The loss against a slow reference written from the equations, and at every edge."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss, normalise
+from hardpair.losses.hnpm import SMALLEST_SUM
+
+
+def reference(
+    u: Tensor,
+    u_prime: Tensor,
+    *,
+    alpha_pos: float = 0.8,
+    alpha_neg: float = 0.1,
+    threshold: float = 1.0,
+    norm: str = "inf",
+    reduce: str = "sum",
+    mine: bool = True,
+) -> dict[str, float]:
+    """Eq. 2-7 with plain loops over plain numbers."""
+
+    def scaled(row: list[float]) -> list[float]:
+        length = max(map(abs, row)) if norm == "inf" else math.sqrt(sum(x * x for x in row))
+        return [x / length for x in row] if length else row
+
+    def distance(a: list[float], b: list[float]) -> float:
+        squares = [(x - y) ** 2 for x, y in zip(scaled(a), scaled(b), strict=True)]
+        return sum(squares) / (len(squares) if reduce == "mean" else 1)
+
+    teacher, student = u.tolist(), u_prime.tolist()
+    count, pairs, empty, positive, negative = len(teacher), 0, 0, 0.0, 0.0
+    for i in range(count):
+        positive += distance(student[i], teacher[i]) / count
+        mined = []
+        for j in range(count):
+            d = distance(student[i], teacher[j])
+            if j != i and (not mine or d <= threshold):
+                mined.append(d)
+        pairs, empty = pairs + len(mined), empty + (not mined)
+        if mined:
+            negative -= math.log(max(sum(mined), SMALLEST_SUM)) / count
+    return {
+        "loss": alpha_pos * positive + alpha_neg * negative,
+        "positive": positive,
+        "negative": negative,
+        "mined": pairs / max(count * (count - 1), 1),
+        "empty": empty / count,
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(1, 12),
+    width=st.integers(1, 9),
+    seed=st.integers(0, 10_000),
+    norm=st.sampled_from(["inf", "l2"]),
+    reduce=st.sampled_from(["sum", "mean"]),
+    mine=st.booleans(),
+    threshold=st.floats(0.01, 4),
+    scale=st.sampled_from([1e-4, 1.0, 1e4]),
+)
+def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, scale):
+    torch.manual_seed(seed)
+    u, u_prime = scale * torch.randn(2, count, width, dtype=torch.float64)
+    choices = {"alpha_pos": 0.7, "alpha_neg": 0.3, "threshold": threshold, "norm": norm, "reduce": reduce, "mine": mine}
+    ours, expected = hnpm_loss(u, u_prime, **choices), reference(u, u_prime, **choices)
+    for name, value in expected.items():
+        assert ours[name].item() == pytest.approx(value, abs=1e-12 if name not in ("mined", "empty") else 1e-6), name
+
+
+@pytest.mark.parametrize("norm", ["inf", "l2"])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("mine", [True, False])
+def test_gradient(norm, reduce, mine):
+    torch.manual_seed(3)
+    u, u_prime = torch.randn(2, 6, 5, dtype=torch.float64).requires_grad_().unbind()
+    threshold = float(dissimilarity(u_prime, u, norm=norm, reduce=reduce).detach().median()) + 1e-3
+
+    def loss(a: Tensor, b: Tensor) -> Tensor:
+        return hnpm_loss(a, b, threshold=threshold, norm=norm, reduce=reduce, mine=mine)["loss"]
+
+    assert 0 < hnpm_loss(u, u_prime, threshold=threshold, norm=norm, reduce=reduce)["mined"] < 1
+    assert torch.autograd.gradcheck(loss, (u, u_prime))
+
+
+def finite(parts: dict[str, Tensor], *inputs: Tensor) -> None:
+    parts["loss"].backward()
+    assert all(value.isfinite().all() for value in parts.values())
+    assert all(x.grad is not None and x.grad.isfinite().all() for x in inputs)
+
+
+def outputs(count: int, width: int = 8) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(count, width, requires_grad=True), torch.randn(count, width)
+
+
+def test_nothing_mined():
+    u, u_prime = outputs(6)
+    parts = hnpm_loss(u, u_prime, threshold=0.0)
+    finite(parts, u)
+    assert parts["mined"] == 0
+    assert parts["empty"] == 1
+    assert parts["negative"] == 0
+    assert parts["loss"].item() == pytest.approx(0.8 * parts["positive"].item())
+
+
+def test_everything_mined_is_no_mining():
+    u, u_prime = outputs(6)
+    mined, all_pairs = hnpm_loss(u, u_prime, threshold=1e9), hnpm_loss(u, u_prime, mine=False)
+    assert mined["mined"] == 1
+    assert mined["loss"] == all_pairs["loss"]
+
+
+def test_identical_images():
+    u = torch.ones(5, 4, requires_grad=True)
+    parts = hnpm_loss(u, torch.ones(5, 4))
+    finite(parts, u)
+    assert parts["positive"] == 0
+    assert parts["mined"] == 1
+
+
+def test_batch_of_one():
+    u, u_prime = outputs(1)
+    parts = hnpm_loss(u, u_prime)
+    finite(parts, u)
+    assert (parts["mined"], parts["empty"]) == (0, 1)
+
+
+def test_zero_vector_keeps_gradients_of_ordinary_size():
+    u, u_prime = outputs(4)
+    with torch.no_grad():
+        u[1] = 0
+        u_prime[2] = 0
+    parts = hnpm_loss(u, u_prime, threshold=10)
+    finite(parts, u)
+    assert u.grad.abs().max() < 100
+
+
+def test_huge_features_change_nothing():
+    u, u_prime = outputs(8)
+    plain, huge = hnpm_loss(u, u_prime), hnpm_loss(1e4 * u, 1e4 * u_prime)
+    torch.testing.assert_close(plain["loss"], huge["loss"], rtol=1e-4, atol=1e-5)
+    finite(huge, u)
+
+
+def test_half_precision_is_lifted_to_float32():
+    u, u_prime = outputs(16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        parts = hnpm_loss(u.bfloat16(), u_prime.bfloat16())
+    assert parts["loss"].dtype == torch.float32
+    torch.testing.assert_close(
+        parts["loss"], hnpm_loss(u.bfloat16().float(), u_prime.bfloat16().float())["loss"], rtol=0, atol=0
+    )
+
+
+def test_diagonal_is_never_mined():
+    distance = torch.zeros(4, 6)
+    assert hard_negatives(distance).sum() == 4 * 6 - 4
+
+
+def test_dissimilarity_is_exact_enough_at_2048_dimensions():
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 2048), torch.randn(48, 2048)
+    exact = dissimilarity(a.double(), b.double())
+    torch.testing.assert_close(dissimilarity(a, b).double(), exact, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("call", [lambda u: normalise(u, "l1"), lambda u: dissimilarity(u, u, reduce="max")])
+def test_unknown_choice_is_refused(call):
+    with pytest.raises(ValueError, match="must be"):
+        call(torch.ones(2, 2))
