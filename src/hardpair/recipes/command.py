@@ -1,0 +1,70 @@
+"""A recipe from the command line: a name, then any field of the recipe or setting of its method."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from hardpair.errors import UserError
+from hardpair.recipes.named import RECIPES, find_recipe
+from hardpair.recipes.recipe import Recipe, method_settings
+
+P = TypeVar("P")
+Parser = Callable[[type[Any], Sequence[str], str], Any]
+
+
+def parse_recipe(arguments: Sequence[str], place: type[P], parse: Parser) -> tuple[Recipe, P]:
+    """The recipe that ``[RECIPE] [--field value …]`` describes, and where to run it (an instance of ``place``)."""
+    named = bool(arguments) and not arguments[0].startswith("-")
+    recipe, rest = find_recipe(arguments[0] if named else "demo"), arguments[1 if named else 0 :]
+    method = _given(rest, "--method") or recipe.method
+    if method != recipe.method:  # the recipe's settings belong to its own method
+        recipe = dataclasses.replace(recipe, method=method, settings={})
+    command = parse(_command(recipe, place), rest, "hardpair pretrain [RECIPE]")
+    chosen = dataclasses.asdict(command.recipe)
+    return dataclasses.replace(recipe, **chosen, settings=dataclasses.asdict(command.settings)), command.place
+
+
+def _given(arguments: Sequence[str], option: str) -> str | None:
+    """The value of an option, before the arguments are parsed: the method decides which settings there are."""
+    for index, word in enumerate(arguments):
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+        if word == option:
+            if index + 1 == len(arguments):
+                raise UserError(f"{option}: needs a value")
+            return arguments[index + 1]
+    return None
+
+
+def _command(recipe: Recipe, place: type[Any]) -> type[Any]:
+    """A dataclass whose fields are what may be given, with the recipe's values as defaults."""
+    values = recipe.to_json()
+    fields = {f.name: f.type for f in dataclasses.fields(Recipe) if f.name not in ("name", "settings")}
+    kinds = {name: kind for name, (kind, _) in method_settings(recipe.method).items()}
+    parts = [
+        ("recipe", _as_dataclass("Recipe", fields, values, Recipe.__doc__)),
+        ("settings", _as_dataclass(recipe.method, kinds, values["settings"], _method_doc(recipe.method))),
+        ("place", place),
+    ]
+    command = dataclasses.make_dataclass(
+        "Pretrain", [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in parts], frozen=True
+    )
+    command.__doc__ = (
+        "Train an encoder without labels.\n\n"
+        f"RECIPE is one of {', '.join(RECIPES)} (the demo when not given); the values below are those of "
+        f"{recipe.name}, and any of them can be given another value."
+    )
+    return command
+
+
+def _as_dataclass(name: str, kinds: dict[str, Any], values: dict[str, Any], doc: str | None) -> type[Any]:
+    fields = [(key, kind, dataclasses.field(default=values[key])) for key, kind in kinds.items()]
+    made = dataclasses.make_dataclass(name, fields, frozen=True)
+    made.__doc__ = doc
+    return made
+
+
+def _method_doc(method: str) -> str | None:
+    from hardpair.methods import METHODS
+
+    return METHODS[method].__doc__

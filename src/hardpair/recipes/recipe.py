@@ -1,0 +1,136 @@
+"""What to run: one frozen dataclass, checked when it is made."""
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+
+from hardpair.errors import UserError, nearest, require_range
+from hardpair.methods import METHODS
+
+Setting = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A pretraining run. Two runs of equal recipes on one machine give equal encoders.
+
+    Args:
+        name: what the recipe is called; also the default name of the run.
+        method: which method learns.
+        data: "sample" (bundled photos), "cifar10", or a folder of images.
+        image_size: side in pixels to which images are resized once, before training.
+        encoder: depth of the ResNet, "resnet10" to "resnet200".
+        width: multiplies every channel count; fractions make small encoders.
+        small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
+        epochs: passes over the images.
+        batch_size: images a step, over all processes.
+        optimiser: adam, sgd (with momentum .9) or lars.
+        learning_rate: its peak.
+        weight_decay: not applied to biases and norms.
+        schedule: "cosine" falls to 0 over the run, step by step; "paper" is a cosine of 100 epochs, by epoch.
+        warmup_epochs: the learning rate rises linearly from 0 over these.
+        clip: largest norm of the whole gradient; 0 turns clipping off.
+        seed: of weights, order and views.
+        settings: settings of the method, by name.
+    """
+
+    name: str
+    method: str = "hnpm"
+    data: str = "sample"
+    image_size: int = 32
+    encoder: str = "resnet18"
+    width: float = 1.0
+    small_images: bool = True
+    epochs: int = 100
+    batch_size: int = 160
+    optimiser: Literal["adam", "sgd", "lars"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: Literal["cosine", "paper"] = "cosine"
+    warmup_epochs: float = 0.0
+    clip: float = 1.0
+    seed: int = 0
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in _field_types(type(self)).items():
+            _check_type(name, getattr(self, name), kind)
+        _check_ranges(self)
+        kinds = {name: kind for name, (kind, _) in method_settings(self.method).items()}
+        for name, value in self.settings.items():
+            if name not in kinds:
+                raise UserError(f"{name}: the method {self.method} has no such setting{nearest(name, kinds)}")
+            _check_type(name, value, kinds[name])
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, the method's settings complete with their defaults, and the hash."""
+        settings = {name: default for name, (_, default) in method_settings(self.method).items()} | dict(self.settings)
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {**fields, "settings": settings, "hash": _hash({**fields, "settings": settings})}
+
+    @classmethod
+    def from_json(cls, content: Any) -> "Recipe":
+        """Read what `to_json` wrote; anything else is refused. Only plain values are taken, nothing is called."""
+        if not isinstance(content, dict):
+            raise UserError("recipe: not a JSON object")
+        known = {f.name for f in dataclasses.fields(cls)}
+        for name in content.keys() - {"hash"}:
+            if name not in known:
+                raise UserError(f"recipe: unknown field {name!r}{nearest(name, known)}")
+        if "name" not in content or not isinstance(content.get("settings", {}), dict):
+            raise UserError("recipe: needs a name, and settings must be a JSON object")
+        return cls(**{name: value for name, value in content.items() if name in known})
+
+
+def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:
+    """Name → (type, default) of a method's settings, read from its signature."""
+    if method not in METHODS:
+        raise UserError(f"method: there is no {method!r}{nearest(method, METHODS)}")
+    parameters = inspect.signature(METHODS[method].__init__).parameters.values()
+    return {p.name: (p.annotation, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def _field_types(cls: type) -> dict[str, Any]:
+    return {f.name: f.type for f in dataclasses.fields(cls) if f.name != "settings"}
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise UserError(f"{name}: must be one of {', '.join(map(str, get_args(kind)))}, not {value!r}")
+        return
+    good = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    if not good or (isinstance(value, bool) and kind is not bool) or value != value:
+        raise UserError(f"{name}: must be {_words(kind)}, not {value!r}")
+
+
+def _words(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
+
+
+RANGES: dict[str, tuple[float, float]] = {
+    "image_size": (8, 1024),
+    "epochs": (1, 100_000),
+    "batch_size": (2, 1_000_000),
+    "learning_rate": (0, 1000),
+    "weight_decay": (0, 1),
+    "warmup_epochs": (0, 100_000),
+    "clip": (0, float("inf")),
+    "seed": (0, 2**31 - 1),
+}
+
+
+def _check_ranges(recipe: Recipe) -> None:
+    for name, (low, high) in RANGES.items():
+        require_range(name, getattr(recipe, name), low, high)
+    if recipe.warmup_epochs >= recipe.epochs:
+        raise UserError(f"warmup_epochs: {recipe.warmup_epochs:g} must be less than epochs, {recipe.epochs}")
+
+
+def _hash(fields: Mapping[str, Any]) -> str:
+    science = {name: value for name, value in fields.items() if name != "name"}
+    return hashlib.sha256(json.dumps(science, sort_keys=True).encode()).hexdigest()[:16]

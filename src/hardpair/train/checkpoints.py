@@ -1,0 +1,120 @@
+"""Checkpoints: a folder a step, ``state.safetensors`` and ``state.json``, whole or not there at all."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from hardpair.errors import UserError
+from hardpair.files import write_atomically
+
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on as if it had never stopped; random numbers need no state (views/draw.py)."""
+
+    step: int
+    tensors: dict[str, Tensor]
+
+
+def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Write a checkpoint under a temporary name, sync, rename; then drop all but the newest two."""
+    target, temporary = folder / f"{step:09d}", folder / f".{step:09d}.tmp"
+    try:
+        _remove(temporary)
+        temporary.mkdir(parents=True)
+        content = save(_collect(method, optimiser))
+        write_atomically(temporary / "state.safetensors", content)
+        facts = {"step": step, "sha256": hashlib.sha256(content).hexdigest(), "torch": str(torch.__version__)}
+        write_atomically(temporary / "state.json", json.dumps({**facts, "check": _check(facts)}, indent=2).encode())
+        _remove(target)  # one of this very step is unreadable, or the same (stopped just after a save)
+        temporary.rename(target)
+        _sync(folder)
+    except OSError as error:
+        _remove(temporary)
+        kept = ", ".join(path.name.lstrip("0") for path in _finished(folder)) or "none"
+        raise UserError(
+            f"{target}: cannot save the checkpoint ({error.strerror}); "
+            f"earlier checkpoints are intact (steps: {kept}); free some space and continue with --resume"
+        ) from error
+    for old in _finished(folder)[:-KEPT]:
+        _remove(old)
+
+
+def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole, or None, and a line about each newer one that is not."""
+    complaints: list[str] = []
+    for path in reversed(_finished(folder)):
+        try:
+            return _read(path), complaints
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            complaints.append(f"{path}: unreadable ({error}); falling back to the checkpoint before it")
+    return None, complaints
+
+
+def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Put a checkpoint's tensors back where `save_checkpoint` took them from."""
+    weights = {k.removeprefix("method/"): v for k, v in checkpoint.tensors.items() if k.startswith("method/")}
+    method.load_state_dict(weights)
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in checkpoint.tensors.items():
+        if name.startswith("optimiser/"):
+            _, index, key = name.split("/")
+            state.setdefault(int(index), {})[key] = _laid_out_like(parameters[int(index)], tensor)
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
+    """Fused optimisers walk through memory, so a moment must lie there as its (channels-last) parameter does."""
+    return torch.empty_like(parameter).copy_(tensor) if tensor.shape == parameter.shape else tensor
+
+
+def _collect(method: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {f"method/{name}": tensor for name, tensor in method.state_dict().items()}
+    for index, values in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser/{index}/{key}": value for key, value in values.items()}
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _read(path: Path) -> Checkpoint:
+    facts: dict[str, Any] = json.loads((path / "state.json").read_text())
+    content = (path / "state.safetensors").read_bytes()
+    if facts.pop("check") != _check(facts):
+        raise ValueError("its state.json was changed")
+    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+        raise ValueError("its hash is wrong")
+    return Checkpoint(int(facts["step"]), load(content))
+
+
+def _check(facts: dict[str, Any]) -> str:
+    """Hash of the facts, so that a flipped bit in them shows too."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _finished(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path.name.isdigit())
+
+
+def _remove(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)
+
+
+def _sync(folder: Path) -> None:
+    """A rename is safe from a power cut only once its folder is on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

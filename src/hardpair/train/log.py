@@ -1,0 +1,30 @@
+"""The run's log: one JSON object a line, flushed at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hardpair.files import write_atomically
+
+
+class Log:
+    """Appends events to ``log.jsonl``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append one line."""
+        with self.path.open("a") as file:
+            file.write(json.dumps({"event": event, **values}) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""
+        kept = []
+        for line in self.path.read_text().splitlines() if self.path.exists() else []:
+            try:
+                if json.loads(line).get("step", 0) <= step:
+                    kept.append(line + "\n")
+            except ValueError:
+                continue
+        write_atomically(self.path, "".join(kept).encode())

@@ -1,0 +1,47 @@
+"""Optimisers and learning rates."""
+
+import math
+
+import torch
+from timm.optim.lars import Lars
+from torch import nn
+
+from hardpair.recipes import Recipe
+
+MOMENTUM = 0.9
+PAPER_T_MAX = 100  # "the maximum number of iterations": CosineAnnealingLR's T_max, stepped once an epoch
+
+
+def build_optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser over the parameters that want a gradient; biases and norms take no weight decay."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    if recipe.optimiser == "adam":
+        return torch.optim.Adam(groups, lr=recipe.learning_rate, fused=True)
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=MOMENTUM, fused=True)
+    # timm's LARS adapts only groups with weight decay unless told to; weights always adapt, biases and norms never.
+    groups[0]["always_adapt"] = True
+    optimiser: torch.optim.Optimizer = Lars(groups, lr=recipe.learning_rate, momentum=MOMENTUM, trust_coeff=0.001)
+    return optimiser
+
+
+def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
+    """The learning rate of a step, counted from 0."""
+    warmup = round(recipe.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return recipe.learning_rate * (step + 1) / warmup
+    if recipe.schedule == "paper":
+        progress = (step // steps_per_epoch) / PAPER_T_MAX
+    else:
+        progress = (step - warmup) / (recipe.epochs * steps_per_epoch - warmup)
+    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, value: float) -> None:
+    """Give every group this learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = value

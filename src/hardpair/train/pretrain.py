@@ -1,0 +1,65 @@
+"""Pretraining from a recipe: open the run folder and the images, then train."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hardpair.data import open_images
+from hardpair.errors import UserError
+from hardpair.files import write_atomically
+from hardpair.recipes import Recipe
+from hardpair.train.device import pick_device
+from hardpair.train.trainer import Outcome, Trainer
+
+
+def pretrain(
+    recipe: Recipe,
+    run: Path,
+    *,
+    resume: bool = False,
+    data_root: Path = Path("data"),
+    device: str = "auto",
+    checkpoint_every: int = 200,
+) -> Outcome:
+    """Train the recipe's method and leave encoder, checkpoints and log in ``run``."""
+    place = pick_device(device)
+    _check_run(recipe, run, resume=resume)
+    images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
+    if recipe.batch_size > len(images):
+        raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
+    trainer = Trainer(recipe, run, images, place, checkpoint_every)  # a bad setting shows here: nothing is written yet
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
+    except OSError as error:
+        raise UserError(f"{run}: cannot be written ({error.strerror}); choose another place with --run") from error
+    return trainer.run_to_end()
+
+
+def _check_run(recipe: Recipe, run: Path, *, resume: bool) -> None:
+    """Refuse to mix two runs in one folder."""
+    file = run / "recipe.json"
+    if run.exists() and not run.is_dir():
+        raise UserError(f"{run}: is a file; choose another place with --run")
+    if not run.exists() or not any(run.iterdir()):
+        return
+    if not resume:
+        raise UserError(f"{run}: already exists; continue it with --resume, or choose another place with --run")
+    if not file.exists():
+        raise UserError(f"{run}: holds no recipe.json, so it is no run; choose another place with --run")
+    try:
+        old = Recipe.from_json(json.loads(file.read_text()))
+    except ValueError as error:
+        raise UserError(f"{file}: cannot be read ({error}); choose another place with --run") from error
+    before, now = _flat(old), _flat(recipe)
+    changed = [name for name in now if now[name] != before.get(name)]
+    if changed:
+        words = ", ".join(f"{name} was {before.get(name)} and is now {now[name]}" for name in changed)
+        raise UserError(f"{run}: cannot resume with other settings: {words}")
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    """Everything that decides what is learned, fields and settings side by side."""
+    content = recipe.to_json()
+    settings = content.pop("settings")
+    return {name: value for name, value in {**content, **settings}.items() if name not in ("hash", "name")}

@@ -1,0 +1,68 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 10.0  # between plain lines
+
+
+class Display:
+    """Shows the run's figures; as a context manager it owns the terminal's last line."""
+
+    def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
+        self.console = console or Console(soft_wrap=True)
+        self.total, self.start, self.began, self.last_line = total, start, time.monotonic(), 0.0
+        self.bar = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=total, completed=start)
+
+    def __enter__(self) -> "Display":
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.console.print(text, markup=False, highlight=False)
+
+    def step(self, step: int) -> None:
+        """A step was done."""
+        self.bar.update(self.task, completed=step)
+
+    def figures(self, step: int, values: Mapping[str, float]) -> None:
+        """New averages were logged."""
+        text = describe(values)
+        self.bar.update(self.task, description=text)
+        due = time.monotonic() - self.last_line >= PLAIN_SECONDS or step == self.total
+        if not self.console.is_terminal and due:
+            self.last_line = time.monotonic()
+            seconds = (time.monotonic() - self.began) / max(step - self.start, 1) * (self.total - step)
+            self.say(f"step {step}/{self.total}  {text}  left {int(seconds) // 60}:{int(seconds) % 60:02d}")
+
+
+def describe(values: Mapping[str, float]) -> str:
+    """The figures worth watching, in a fixed order."""
+    parts = [
+        f"epoch {values['epoch']:.1f}",
+        f"loss {values['loss']:.3f}",
+        f"{values['images_per_second']:.0f} images/s",
+    ]
+    parts.append(f"data wait {values['data_wait']:.0%}")
+    if "mined" in values:
+        parts.append(f"mined {values['mined']:.1%}")
+    return "  ".join([*parts, f"spread {values['spread']:.2f}", f"rank {values['rank']:.0f}"])

@@ -1,0 +1,56 @@
+"""Shared by all tests: small real runs, and a cache that is thrown away."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from hardpair.recipes import Recipe
+
+torch.set_num_threads(2)
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDPAIR_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def hardpair(tmp_path: Path) -> Command:
+    """Run the command line as a user would: a real process in an empty folder."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "hardpair.cli", *arguments]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_recipe() -> Recipe:
+    """Two epochs of 20 steps on the bundled photos with a tiny encoder: seconds, but the real thing."""
+    settings = {"head_hidden": 32, "head_outputs": 16, "alpha_pos": 1.0, "alpha_neg": 1.0, "norm": "l2"}
+    return Recipe(
+        name="small", image_size=8, encoder="resnet10", width=1 / 16, epochs=2, batch_size=250, settings=settings
+    )
+
+
+@pytest.fixture(scope="session")
+def finished_run(small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that no test changes."""
+    from hardpair.train import pretrain
+
+    run = tmp_path_factory.mktemp("runs") / "small"
+    pretrain(small_recipe, run, checkpoint_every=10)
+    return run
+
+
+def read_lines(path: Path) -> list[dict[str, object]]:
+    """The objects of a JSON lines file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

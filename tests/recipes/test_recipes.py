@@ -1,0 +1,81 @@
+"""Recipes are checked, hashed, and read back."""
+
+import dataclasses
+import json
+
+import pytest
+
+from hardpair.errors import UserError
+from hardpair.recipes import RECIPES, Recipe, find_recipe
+from hardpair.train.trainer import build_method
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_builds_and_survives_json(name):
+    recipe = find_recipe(name)
+    assert recipe.name == name
+    small = dataclasses.replace(recipe, width=1 / 16)
+    build_method(small)
+    again = Recipe.from_json(json.loads(json.dumps(recipe.to_json())))
+    assert again.to_json() == recipe.to_json()
+
+
+def test_paper_is_literal():
+    recipe = find_recipe("paper")
+    settings = recipe.to_json()["settings"]
+    assert (recipe.optimiser, recipe.learning_rate, recipe.schedule, recipe.epochs) == ("adam", 0.1, "paper", 100)
+    assert (recipe.batch_size, recipe.clip, recipe.weight_decay, recipe.warmup_epochs) == (160, 1.0, 0.0, 0.0)
+    assert (settings["alpha_pos"], settings["alpha_neg"], settings["threshold"], settings["tau"]) == (
+        0.8,
+        0.1,
+        1.0,
+        0.5,
+    )
+    assert (settings["norm"], settings["head_outputs"]) == ("inf", 0)
+    assert (settings["teacher_view"], settings["student_view"]) == ("paper", "plain")
+
+
+def test_hash_follows_the_science_and_not_the_name():
+    demo = find_recipe("demo")
+    value = demo.to_json()["hash"]
+    assert dataclasses.replace(demo, name="other").to_json()["hash"] == value
+    assert dataclasses.replace(demo, seed=1).to_json()["hash"] != value
+    explicit = dataclasses.replace(demo, settings=demo.to_json()["settings"])
+    assert explicit.to_json()["hash"] == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epochs": 0}, "epochs: must be between 1 and"),
+        ({"epochs": 2.5}, "epochs: must be a whole number, not 2.5"),
+        ({"epochs": True}, "epochs: must be a whole number"),
+        ({"learning_rate": float("nan")}, "learning_rate: must be a number"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"batch_size": 1}, "batch_size"),
+        ({"optimiser": "adm"}, "optimiser: must be one of adam, sgd, lars"),
+        ({"method": "hnmp"}, "method: there is no 'hnmp'; did you mean hnpm"),
+        ({"warmup_epochs": 100.0}, "warmup_epochs: 100 must be less than epochs"),
+        ({"settings": {"taus": 1.0}}, "no such setting; did you mean tau"),
+        ({"settings": {"tau": "half"}}, "tau: must be a number, not 'half'"),
+        ({"settings": {"mine": 1}}, "mine: must be true or false"),
+        ({"settings": {"norm": "l1"}}, "norm: must be one of inf, l2"),
+    ],
+)
+def test_bad_values_are_one_line(changes, words):
+    with pytest.raises(UserError, match=words) as caught:
+        dataclasses.replace(find_recipe("demo"), **changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [[], {"nane": "x"}, {}, {"name": "x", "settings": []}, {"name": "x", "_target_": "os.system"}]
+)
+def test_strange_json_is_refused(content):
+    with pytest.raises(UserError, match="recipe"):
+        Recipe.from_json(content)
+
+
+def test_unknown_recipe():
+    with pytest.raises(UserError, match="did you mean demo"):
+        find_recipe("dmeo")

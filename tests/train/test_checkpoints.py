@@ -1,0 +1,126 @@
+"""Checkpoints are whole or not there."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from hardpair.errors import UserError
+from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
+
+
+def trained(kind: str = "adam") -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64))
+    make = {
+        "adam": lambda p: torch.optim.Adam(p, fused=True),
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    }
+    optimiser = make[kind](module.parameters())
+    train(module, optimiser)
+    return module, optimiser
+
+
+def train(module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    torch.manual_seed(1)
+    for _ in range(3):
+        module(torch.randn(8, 64)).square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_round_trip_goes_on_bit_for_bit(tmp_path, kind):
+    module, optimiser = trained(kind)
+    save_checkpoint(tmp_path, 3, module, optimiser)
+    other, other_optimiser = trained(kind)
+    train(other, other_optimiser)
+    checkpoint, complaints = load_checkpoint(tmp_path)
+    assert checkpoint.step == 3
+    assert complaints == []
+    restore(checkpoint, other, other_optimiser)
+    train(module, optimiser)
+    train(other, other_optimiser)
+    assert all(map(torch.equal, module.state_dict().values(), other.state_dict().values()))
+
+
+def test_the_newest_two_are_kept(tmp_path):
+    for step in (1, 2, 30, 4):
+        save_checkpoint(tmp_path, step, *trained())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000004", "000000030"]
+
+
+def test_no_checkpoint(tmp_path):
+    assert load_checkpoint(tmp_path / "absent") == (None, [])
+
+
+def damage(file: Path, how: str) -> None:
+    content = file.read_bytes()
+    if how == "truncated":
+        file.write_bytes(content[: len(content) // 2])
+    elif how == "bit flip":
+        file.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
+    elif how == "empty":
+        file.write_bytes(b"")
+    else:
+        file.unlink()
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
+@pytest.mark.parametrize("how", ["truncated", "bit flip", "empty", "deleted"])
+def test_damage_falls_back_to_the_one_before_and_says_so(tmp_path, file, how):
+    save_checkpoint(tmp_path, 1, *trained())
+    save_checkpoint(tmp_path, 2, *trained())
+    damage(tmp_path / "000000002" / file, how)
+    checkpoint, complaints = load_checkpoint(tmp_path)
+    assert checkpoint.step == 1
+    assert "000000002" in complaints[0]
+    assert "falling back" in complaints[0]
+    save_checkpoint(tmp_path, 2, *trained())
+    assert load_checkpoint(tmp_path)[0].step == 2
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_checkpoints import trained
+from hardpair.errors import UserError
+from hardpair.train.checkpoints import save_checkpoint
+folder = Path(sys.argv[1])
+save_checkpoint(folder, 1, *trained())
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    save_checkpoint(folder, 2, *trained())
+except UserError as error:
+    print(error)
+"""
+
+
+def test_no_room_leaves_the_checkpoint_before_intact(tmp_path):
+    """The system really refuses to write more than 20 kB, as a full disk or a quota would."""
+    assert resource.RLIMIT_FSIZE is not None
+    words = [sys.executable, "-c", FULL_DISK, str(tmp_path), str(Path(__file__).parent)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "cannot save the checkpoint" in done.stdout
+    assert "earlier checkpoints are intact (steps: 1)" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
+    assert load_checkpoint(tmp_path)[0].step == 1
+
+
+def test_unwritable_folder_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot save"):
+        save_checkpoint(tmp_path / "file", 1, *trained())
+
+
+def test_facts_are_readable(tmp_path):
+    save_checkpoint(tmp_path, 5, *trained())
+    facts = json.loads((tmp_path / "000000005" / "state.json").read_text())
+    assert facts["step"] == 5
+    assert len(facts["sha256"]) == 64

@@ -1,0 +1,160 @@
+"""The pretraining loop: it learns, it logs, it stops and goes on bit for bit."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from hardpair import load_encoder
+from hardpair.errors import UserError
+from hardpair.recipes import Recipe
+from hardpair.train import Outcome, pretrain
+from hardpair.train.trainer import Trainer
+
+TIMES = {"images_per_second", "data_wait", "time", "seconds"}
+
+
+def log_lines(run: Path, *events: str) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in lines if line["event"] in events]
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Send ourselves a real Ctrl-C in the middle of the given step."""
+    one_step = Trainer._one_step
+
+    def interrupted(self: Trainer, *arguments: object) -> None:
+        if self.step == steps:
+            os.kill(os.getpid(), signal.SIGINT)
+        one_step(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_one_step", interrupted)
+
+
+def test_a_run_leaves_everything(finished_run, small_recipe):
+    assert Recipe.from_json(json.loads((finished_run / "recipe.json").read_text())).to_json() == small_recipe.to_json()
+    assert load_encoder(finished_run).num_features == 32
+    steps = log_lines(finished_run, "step")
+    assert [line["step"] for line in steps] == [10, 20, 30, 40]
+    assert {"loss", "positive", "negative", "mined", "spread", "rank", "learning_rate", "gradient_norm"} <= steps[
+        0
+    ].keys()
+    assert [line["event"] for line in log_lines(finished_run, "start", "end")] == ["start", "end"]
+    pairs = json.loads((finished_run / "pairs.json").read_text())
+    assert pairs["mined"] > 0
+    assert 0 < pairs["false_negatives"] < 1
+    assert pairs["chance"] == pytest.approx(0.1, abs=0.001)
+    distances = [pair["distance"] for pair in pairs["pairs"]]
+    assert distances == sorted(distances)
+
+
+@pytest.mark.parametrize("stop_at", [7, 19, 20, 33])
+def test_resumed_equals_uninterrupted(finished_run, small_recipe, tmp_path, monkeypatch, stop_at):
+    """Checkpoint, encoder, log: equal bit for bit, stopped in an epoch, at its end, or at a save."""
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        stop_after(patch, stop_at - 1)
+        assert pretrain(small_recipe, run, checkpoint_every=10) == Outcome("stopped", stop_at, signal.SIGINT)
+    assert pretrain(small_recipe, run, checkpoint_every=10, resume=True).status == "finished"
+    for file in ("encoder.safetensors", "checkpoints/000000040/state.safetensors", "pairs.json"):
+        assert (run / file).read_bytes() == (finished_run / file).read_bytes(), file
+    # Averages of the interval in which it was stopped cover fewer steps; all later lines are equal.
+    cut = (stop_at + 9) // 10 * 10 if stop_at % 10 else 0
+    ours, theirs = ([x for x in log_lines(r, "step") if x["step"] != cut] for r in (run, finished_run))
+    assert ours == theirs
+
+
+def test_killed_run_loses_only_the_steps_since_its_checkpoint(finished_run, small_recipe, tmp_path):
+    """SIGKILL leaves no chance to save; the log is wound back to the checkpoint and written again."""
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    shutil.rmtree(run / "checkpoints" / "000000040")
+    with (run / "log.jsonl").open("a") as log:
+        log.write('{"event": "step", "step": 39, "lo')
+    assert pretrain(small_recipe, run, checkpoint_every=10, resume=True).status == "finished"
+    assert (run / "encoder.safetensors").read_bytes() == (finished_run / "encoder.safetensors").read_bytes()
+    assert log_lines(run, "step") == log_lines(finished_run, "step")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_the_real_command(tmp_path, number):
+    words = [sys.executable, "-m", "hardpair.cli", "pretrain", "--encoder", "resnet10", "--width", ".0625"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "runs" / "demo" / "log.jsonl"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and '"step", "step": 10' in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert "stopped at step" in out
+    assert "--resume" in out
+    assert "Traceback" not in errors
+    step = log_lines(log.parent, "stop")[0]["step"]
+    assert (log.parent / "checkpoints" / f"{step:09d}" / "state.safetensors").exists()
+
+
+def test_existing_run_is_refused_and_untouched(finished_run, small_recipe):
+    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+    with pytest.raises(UserError, match="already exists; continue it with --resume"):
+        pretrain(small_recipe, finished_run)
+    other = dataclasses.replace(small_recipe, epochs=3, settings={**small_recipe.settings, "tau": 0.9})
+    with pytest.raises(UserError, match=r"epochs was 2 and is now 3, tau was 0.5 and is now 0.9"):
+        pretrain(other, finished_run, resume=True)
+    assert before == {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+
+
+def test_a_folder_that_is_no_run_is_refused(small_recipe, tmp_path):
+    (tmp_path / "holiday.jpg").write_text("mine")
+    with pytest.raises(UserError, match=r"no recipe\.json"):
+        pretrain(small_recipe, tmp_path, resume=True)
+    with pytest.raises(UserError, match="is a file"):
+        pretrain(small_recipe, tmp_path / "holiday.jpg")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch_size": 6000}, "batch_size: 6000 is more than the 5000 images"),
+        ({"settings": {"tau": 3.0}}, "tau: must be between 0 and 1"),
+        ({"data": "sampel"}, "did you mean sample"),
+    ],
+)
+def test_bad_settings_leave_nothing_behind(small_recipe, tmp_path, changes, words):
+    with pytest.raises(UserError, match=words):
+        pretrain(dataclasses.replace(small_recipe, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_collapse_and_empty_mining_are_said_in_words(small_recipe, tmp_path, capsys):
+    """Without negatives and with a student that copies, everything collapses; with threshold 0, nothing is mined."""
+    settings = {"head_outputs": 0, "head_hidden": 0, "alpha_pos": 1.0, "alpha_neg": 0.0, "threshold": 0.0, "tau": 0.0}
+    recipe = dataclasses.replace(small_recipe, epochs=6, learning_rate=0.1, settings=settings)
+    pretrain(recipe, tmp_path / "run")
+    said = {line["text"].split(":")[0] for line in log_lines(tmp_path / "run", "warning")}
+    assert said == {"features have collapsed", "nothing is mined"}
+    assert "features have collapsed" in capsys.readouterr().out
+
+
+def test_a_healthy_run_is_not_warned_about(finished_run):
+    assert log_lines(finished_run, "warning") == []
+
+
+def test_infinite_loss_stops_with_words(small_recipe, tmp_path):
+    recipe = dataclasses.replace(small_recipe, learning_rate=1000.0, weight_decay=1.0, optimiser="sgd")
+    with pytest.raises(UserError, match="the loss is not finite at step"):
+        pretrain(recipe, tmp_path / "run")
+
+
+def test_checkpoint_holds_optimiser_and_student(finished_run):
+    names = load_file(finished_run / "checkpoints" / "000000040" / "state.safetensors").keys()
+    assert any(name.startswith("method/student.") for name in names)
+    assert {"optimiser/0/exp_avg", "optimiser/0/exp_avg_sq", "optimiser/0/step"} <= names
