@@ -1,0 +1,7 @@
+"""Evaluation: receives an encoder and never learns which method made it."""
+
+from hardpair.evaluate.knn import knn
+from hardpair.evaluate.linear import linear
+from hardpair.evaluate.run import PROTOCOLS, evaluate_run
+
+__all__ = ["PROTOCOLS", "evaluate_run", "knn", "linear"]

@@ -1,0 +1,40 @@
+"""k nearest neighbours: no training, so nothing to tune away."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from hardpair.errors import UserError
+from hardpair.evaluate.metrics import accuracies
+
+MOST_SIMILARITIES = 2**25
+"""Entries of the (queries, bank) matrix held at a time: 128 MB, whatever the size of the sets."""
+
+
+def knn(
+    train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, k: int = 200, temperature: float = 0.1
+) -> dict[str, float]:
+    """Top-1 and top-5 of votes weighted by exp(cosine / temperature) among the k nearest training features.
+
+    ``train`` and ``test`` are (features (N, D), labels (N,)). The settings are those of Wu et al. 2018.
+    """
+    if k < 1 or temperature <= 0:
+        raise UserError(f"knn: k must be at least 1 and temperature above 0, not {k} and {temperature:g}")
+    bank, labels = normalize(train[0], dim=1), train[1]
+    votes = vote(bank, labels, normalize(test[0], dim=1), k=min(k, len(bank)), temperature=temperature)
+    return accuracies(votes, test[1])
+
+
+def vote(
+    bank: Tensor, labels: Tensor, queries: Tensor, *, k: int, temperature: float, most: int = MOST_SIMILARITIES
+) -> Tensor:
+    """Summed weights of the neighbours of each class: (N, C)."""
+    classes = int(labels.max()) + 1
+    votes = torch.zeros(len(queries), classes)
+    rows = max(1, most // len(bank))
+    for chunk, out in zip(queries.split(rows), votes.split(rows), strict=True):
+        similarity, index = (chunk @ bank.T).topk(k, dim=1)
+        # Shifting by the best similarity changes no ranking and keeps the exponential in range.
+        weight = torch.exp((similarity - similarity[:, :1]) / temperature)
+        out.scatter_add_(1, labels[index], weight)
+    return votes
