@@ -1,0 +1,65 @@
+"""The end of the page: how to read it, and everything needed to check or repeat it."""
+
+from hardpair.report.files import Record, Run, mapping
+from hardpair.report.markup import Html, element, folded, paragraph, section, table
+from hardpair.report.scores import protocol_title
+from hardpair.report.words import plain
+
+
+def how_to_read(run: Run) -> Html:
+    """Three sentences for a reader who has never seen such a page."""
+    labels = "The encoder learned from images alone; labels come in only afterwards, to measure and to look. "
+    if run.recipe.get("method") == "supervised":
+        labels = "The encoder learned from labelled images, as a baseline for methods that do without. "
+    control = (
+        "A random encoder of the same shape already tells some images apart, so what matters is the distance between "
+        "the two, not the height of one bar. "
+    )
+    collapse = (
+        "A loss that falls while spread or effective rank falls to the floor is not success but collapse: every image "
+        "then looks the same to the encoder."
+    )
+    return section("reading", "How to read this", paragraph(labels, control, collapse))
+
+
+def details(run: Run) -> Html:
+    """Recipe, environment, settings of the scores, data and commands, folded away."""
+    parts = [
+        folded("Recipe", table(_flat(run.recipe), "Every setting of this run")),
+        folded("Environment", table(_environment(run), "What it ran on")) if run.start else "",
+        *(
+            folded(f"Score: {protocol_title(score)}", table(_flat(score), "As written in scores.jsonl"))
+            for score in run.scores
+        ),
+        folded("How to reproduce", *_reproduce(run)),
+    ]
+    return section("details", "Details", *parts)
+
+
+def _flat(record: Record, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested objects as dotted names, one row each."""
+    rows: list[tuple[str, str]] = []
+    for key, value in record.items():
+        name = f"{prefix}{key}"
+        rows += _flat(value, f"{name}.") if isinstance(value, dict) and value else [(name, plain(value))]
+    return rows
+
+
+def _environment(run: Run) -> list[tuple[str, str]]:
+    start = {key: value for key, value in run.start.items() if key not in ("event", "skipped")}
+    skipped = run.start.get("skipped")
+    rows = _flat(start)
+    if isinstance(skipped, list):
+        rows += [(f"skipped file {place}", plain(item)) for place, item in enumerate(skipped, 1)]
+    return rows
+
+
+def _reproduce(run: Run) -> list[Html]:
+    recipe, commit = run.recipe, run.start.get("commit")
+    lines = [f"git checkout {commit}"] if commit else []
+    lines += [f"hardpair pretrain {recipe.get('name', '')}".rstrip(), run.command("evaluate"), run.command("report")]
+    settings = ", ".join(mapping(recipe.get("settings")))
+    about = "The recipe above holds every setting; give those that differ from the named recipe on the command line"
+    seed = f", the seed ({plain(recipe['seed'])}) among them." if "seed" in recipe else "."
+    method = f" The method's own settings are {settings}." if settings else ""
+    return [element("pre", element("code", "\n".join(lines))), paragraph(about + seed + method)]

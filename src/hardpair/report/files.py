@@ -1,0 +1,134 @@
+"""The files of a run, read so that a crash in the middle of a line never costs the page."""
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hardpair.errors import UserError
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a run folder says about itself."""
+
+    path: Path
+    recipe: Record
+    log: list[Record] = field(default_factory=list)
+    scores: list[Record] = field(default_factory=list)
+    pairs: Record | None = None
+    neighbours: Record | None = None
+    notes: list[str] = field(default_factory=list)  # what could not be read, in words
+
+    @property
+    def name(self) -> str:
+        """What people call the run: its folder, which they chose, rather than the recipe, which several runs share."""
+        return self.path.resolve().name
+
+    def events(self, *kinds: str) -> list[Record]:
+        """The lines of the log of these kinds, oldest first."""
+        return [line for line in self.log if line.get("event") in kinds]
+
+    @property
+    def start(self) -> Record:
+        """The first line of the log, or nothing."""
+        return next(iter(self.events("start")), {})
+
+    @property
+    def steps(self) -> list[Record]:
+        """The logged steps that count: a resumed run repeats some, and the later ones replace the earlier."""
+        kept: list[Record] = []
+        for line in self.events("step"):
+            while kept and _step(kept[-1]) >= _step(line):
+                kept.pop()
+            kept.append(line)
+        return kept
+
+    def command(self, verb: str) -> str:
+        """The command line that does `verb` to this run."""
+        return f"hardpair {verb} {shlex.quote(str(self.path))}"
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder; only recipe.json has to be there."""
+    if not (path / "recipe.json").is_file():
+        raise UserError(f"{path} is not a run: it holds no recipe.json; `hardpair pretrain` makes a run")
+    notes: list[str] = []
+    recipe = _read_object(path / "recipe.json", notes)
+    if recipe is None:
+        raise UserError(f"{path} is not a run that can be read: its recipe.json is damaged")
+    return Run(
+        path=path,
+        recipe=recipe,
+        log=_read_lines(path / "log.jsonl", notes),
+        scores=_latest(_read_lines(path / "scores.jsonl", notes)),
+        pairs=_read_object(path / "pairs.json", notes),
+        neighbours=_read_object(path / "neighbours.json", notes),
+        notes=notes,
+    )
+
+
+def mapping(value: Any) -> Record:
+    """The value if it is an object, otherwise an empty one: files may be older or newer than this code."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[Record]:
+    """The objects in a list, or nothing."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _step(line: Record) -> float:
+    step = line.get("step")
+    return float(step) if isinstance(step, int | float) else 0.0
+
+
+def _read_object(path: Path, notes: list[str]) -> Record | None:
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        notes.append(f"{path.name} is damaged, perhaps by a crash while it was written, and was left out.")
+        return None
+    return value
+
+
+def _read_lines(path: Path, notes: list[str]) -> list[Record]:
+    """The objects of a file of JSON lines; a crash leaves half a line, which is left out and mentioned."""
+    if not path.is_file():
+        return []
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line.strip()]
+    parsed = [_parse(line) for line in lines]
+    kept = [line for line in parsed if line is not None]
+    if damaged := len(parsed) - len(kept):
+        notes.append(
+            f"{path.name}: {damaged} line{'s' * (damaged > 1)} could not be read and {_were(damaged)} left out."
+        )
+    return kept
+
+
+def _were(many: int) -> str:
+    return "were" if many > 1 else "was"
+
+
+def _parse(line: str) -> Record | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _latest(scores: list[Record]) -> list[Record]:
+    """One score for each protocol, settings and data: the last one written."""
+    kept: dict[str, Record] = {}
+    for score in scores:
+        identity = [score.get("protocol"), score.get("settings"), score.get("data")]
+        kept[json.dumps(identity, sort_keys=True)] = score
+    return list(kept.values())

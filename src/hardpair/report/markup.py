@@ -1,0 +1,46 @@
+"""HTML from plain Python, escaped by construction: a string enters a page unescaped only as `Html`."""
+
+from html import escape
+
+_VOID = frozenset({"img", "link", "meta"})
+
+
+class Html(str):
+    """Text that is already HTML; every other string is escaped on its way into a page."""
+
+    __slots__ = ()
+
+
+def join(*parts: str) -> Html:
+    """One piece of HTML of several; plain strings are escaped."""
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def element(tag: str, *content: str, **attributes: str) -> Html:
+    """`<tag attribute="value">content</tag>`; `class_` becomes `class`, `aria_label` becomes `aria-label`."""
+    opening = "".join(f' {name.strip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    if tag in _VOID:
+        return Html(f"<{tag}{opening}>")
+    return Html(f"<{tag}{opening}>{join(*content)}</{tag}>")
+
+
+def section(anchor: str, title: str, *content: str) -> Html:
+    """A part of the page with its heading, which also names it to screen readers."""
+    heading = element("h2", title, id=anchor)
+    return element("section", heading, *content, aria_labelledby=anchor)
+
+
+def paragraph(*content: str, kind: str = "prose") -> Html:
+    """A paragraph of running text."""
+    return element("p", *content, class_=kind)
+
+
+def table(rows: list[tuple[str, str]], caption: str) -> Html:
+    """Two columns: what, and its value."""
+    body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
+    return element("table", element("caption", caption), element("tbody", *body))
+
+
+def folded(summary: str, *content: str) -> Html:
+    """Detail that opens on demand."""
+    return element("details", element("summary", summary), element("div", *content, class_="inside"))

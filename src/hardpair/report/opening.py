@@ -1,0 +1,116 @@
+"""The top of the page: whose run, when, what was done and what came out, in one sentence."""
+
+from typing import Any
+
+from hardpair.report.files import Record, Run, mapping
+from hardpair.report.markup import Html, element, join
+from hardpair.report.words import (
+    count,
+    day,
+    duration,
+    is_percentage,
+    method_name,
+    metric_name,
+    number,
+    numeric,
+    percent,
+    points,
+)
+
+
+def opening(run: Run) -> Html:
+    """Title, date, the sentence and a strip of facts."""
+    kicker = element("p", f"hardpair run · {_date(run)}" if _date(run) else "hardpair run", class_="kicker")
+    sentence = element("p", what_was_done(run), "; ", _what_came_out(run), class_="lede")
+    return element("header", kicker, element("h1", run.name), sentence, _facts(run))
+
+
+def what_was_done(run: Run) -> str:
+    """The encoder, the images and the method as half a sentence; what the files do not say is left out."""
+    recipe, start = run.recipe, run.start
+    images = f"{count(start['images'])} images of {start.get('data', recipe.get('data'))}" if "images" in start else ""
+    images = images or f"the images of {recipe.get('data', 'an unnamed source')}"
+    labels = "" if recipe.get("method") == "supervised" else " without labels"
+    method = method_name(str(recipe.get("method", "an unnamed method")))
+    return f"{_encoder(recipe)} {_learned(run)} from {images}{labels}{_epochs(run)}, by {method}"
+
+
+def _encoder(recipe: Record) -> str:
+    name, width = str(recipe.get("encoder", "encoder")), numeric(recipe.get("width"))
+    size = "" if width in (None, 1.0) else f" of width {width:g}"
+    return f"{'An' if name[:1].lower() in set('aeiou') else 'A'} {name}{size}"
+
+
+def _learned(run: Run) -> str:
+    return "learned" if run.steps else "was set to learn"  # without a log nobody knows whether it did
+
+
+def _epochs(run: Run) -> str:
+    planned = numeric(run.recipe.get("epochs"))
+    if planned is None:
+        return ""
+    done = numeric(run.steps[-1].get("epoch")) if run.steps and ending(run) else None
+    return f" for {planned:g} epochs" if done is None else f" for {number(done)} of {planned:g} epochs"
+
+
+def main_score(run: Run) -> tuple[Record, str, float, float | None] | None:
+    """The score a reader asks for first, as (score, metric, value, control): linear, then knn, then any."""
+    order = {"linear": 0, "knn": 1}
+    for score in sorted(run.scores, key=lambda score: order.get(str(score.get("protocol")), 2)):
+        metrics = mapping(score.get("metrics"))
+        for key in ("top1", *metrics):
+            value = numeric(metrics.get(key))
+            if value is not None:
+                return score, key, value, numeric(mapping(score.get("control")).get(key))
+    return None
+
+
+def _what_came_out(run: Run) -> Html:
+    best = main_score(run)
+    if best is None:
+        return join("no score has been measured yet.")
+    score, key, value, control = best
+    shown = percent(value) if is_percentage(key, value) else number(value)
+    result = element("strong", f"{score.get('protocol')} {metric_name(key)} {shown}")
+    if control is None:
+        return join(result, ", with no random encoder to compare with.")
+    return join(result, f", {points(value - control)} a random encoder of the same shape.")
+
+
+def _date(run: Run) -> str:
+    dates = [run.start.get("time"), *(score.get("date") for score in run.scores)]
+    return next((day(date) for date in dates if isinstance(date, str)), "")
+
+
+def _facts(run: Run) -> Html:
+    recipe, start = run.recipe, run.start
+    facts: list[tuple[str, str | None]] = [
+        ("Method", _text(recipe.get("method"))),
+        ("Encoder", _text(recipe.get("encoder"))),
+        ("Parameters", count(start["parameters"]) if "parameters" in start else None),
+        ("Image size", f"{recipe['image_size']} px" if "image_size" in recipe else None),
+        ("Device", _text(start.get("device"))),
+        ("Training time", _training_time(run)),
+    ]
+    items = [element("div", element("dt", name), element("dd", value)) for name, value in facts if value]
+    return element("dl", *items, class_="facts")
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _training_time(run: Run) -> str | None:
+    seconds = numeric(next((line.get("seconds") for line in run.events("end")[-1:]), None))
+    return None if seconds is None else duration(seconds)
+
+
+def ending(run: Run) -> str | None:
+    """How training ended if it did not end well, in words."""
+    last = next(iter(run.events("start", "resume", "stop", "end")[-1:]), None)
+    if last is None or last["event"] == "end":
+        return None
+    if last["event"] == "stop":
+        reason = str(last.get("reason", "no reason is given")).rstrip(".")
+        return f"Training stopped early at step {count(last.get('step'))}: {reason}."
+    return "The log has no end: training is still going on, or it was cut off. What follows is what there is so far."
