@@ -1,0 +1,42 @@
+# Every target sets up what it needs in .venv; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN ?= runs/demo
+FIELDS ?=
+
+.PHONY: help demo test check bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write the report (about 5 minutes)
+	$(BIN)/hardpair pretrain demo --run $(RUN) --resume $(FIELDS)
+	$(BIN)/hardpair evaluate $(RUN)
+	$(BIN)/hardpair report $(RUN)
+	@echo "open $(RUN)/report.html in a browser"
+
+test: .venv/.dev  ## run all tests
+	$(BIN)/python -m pytest
+
+check: .venv/.dev  ## format, lint and types, as CI checks them
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/.dev  ## measure speed and memory; every figure is a ratio within one run
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and all caches, but never runs/ or data/
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.runtime: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hardpair needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.dev: .venv/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@

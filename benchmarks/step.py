@@ -1,0 +1,65 @@
+"""What a whole training step costs beside the bare encoder work.
+
+    python benchmarks/step.py
+
+Bare work: forward and backward of the trained encoder and forward of the averaged one, on views that are ready.
+Whole step: from a batch of uint8 images to the updated student, as the trainer runs it. Both alternate in one run;
+the ratio is that of the best times, since other work on a shared machine only ever adds. Goal: at most 1.08 for
+resnet18 of width .25.
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from hardpair.data import open_images
+from hardpair.recipes import find_recipe
+from hardpair.train import pick_device
+from hardpair.train.meter import Meter
+from hardpair.train.trainer import Trainer
+from hardpair.views import plain_view
+
+SECONDS = 25.0  # an encoder
+
+
+def measure(encoder: str, width: float) -> tuple[float, float]:
+    """Best seconds of the bare work and of a whole step."""
+    recipe = replace(find_recipe("demo"), encoder=encoder, width=width)
+    images = open_images("sample", "train", size=32, root=Path())
+    with tempfile.TemporaryDirectory() as folder:
+        trainer, meter = Trainer(recipe, Path(folder), images, pick_device("cpu"), 10**9), Meter()
+        trainer.first_step = 0
+        method = trainer.method
+        view = plain_view(images.pixels[: recipe.batch_size]).contiguous(memory_format=torch.channels_last)
+        student = method.student[0]
+
+        def bare() -> None:
+            method.encoder(view).sum().backward()
+            with torch.no_grad():
+                student(view)
+
+        times: dict[str, list[float]] = {"bare": [], "step": []}
+        until = time.perf_counter() + SECONDS * (4 if width == 1 else 1)
+        while time.perf_counter() < until:
+            for name, work in (("bare", bare), ("step", lambda: trainer._one_step(meter))):
+                method.zero_grad(set_to_none=True)
+                began = time.perf_counter()
+                work()
+                times[name].append(time.perf_counter() - began)
+    return min(times["bare"]), min(times["step"])
+
+
+def main() -> None:
+    """Print a line an encoder."""
+    print(f"training step at 32 px, batch 160, {torch.get_num_threads()} threads")
+    for encoder, width in (("resnet10", 0.25), ("resnet18", 0.25), ("resnet18", 1.0)):
+        bare, step = measure(encoder, width)
+        times = f"bare {bare * 1e3:7.1f} ms  whole {step * 1e3:7.1f} ms"
+        print(f"  {encoder} width {width:<5} {times}  ratio {step / bare:.3f}")
+
+
+if __name__ == "__main__":
+    main()

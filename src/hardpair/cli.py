@@ -1,0 +1,237 @@
+"""The command line: verbs and their wiring, nothing more.
+
+Heavy imports wait inside the verbs, so that help and mistakes answer at once.
+"""
+
+import contextlib
+import dataclasses
+import io
+import itertools
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tyro
+
+from hardpair.errors import UserError, nearest
+
+T = TypeVar("T")
+
+HELP = """hardpair: learn image representations without labels, and prove how good they are
+
+  hardpair pretrain [RECIPE] [--field value …]    train an encoder; without RECIPE, the demo on bundled photos
+  hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
+  hardpair report RUN                             tables, curves and one page to look at
+  hardpair recipes                                what can be trained, by name
+
+Each verb explains itself: hardpair pretrain --help"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how to run; none of it changes what is learned, but for the number of threads in the last bits.
+
+    Args:
+        run: folder of the run; runs/RECIPE when not given.
+        resume: continue from the last checkpoint if the run is there, else start it.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+        checkpoint_every: steps between checkpoints.
+    """
+
+    run: Path | None = None
+    resume: bool = False
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+    checkpoint_every: int = 200
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge the encoder of a run on labelled images, with a random encoder of the same shape beside it.
+
+    Args:
+        run: folder of the run.
+        protocol: which protocols.
+        data: labelled images; those of the run when not given.
+        k: neighbours that vote, in knn.
+        temperature: of the votes, in knn.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+    """
+
+    run: tyro.conf.Positional[Path]
+    protocol: tuple[Literal["knn", "linear"], ...] = ("knn", "linear")
+    data: str | None = None
+    k: int = 200
+    temperature: float = 0.1
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Print the scores of a run and write its page, RUN/report.html.
+
+    Args:
+        run: folder of the run.
+    """
+
+    run: tyro.conf.Positional[Path]
+
+
+def pretrain(arguments: Sequence[str]) -> int:
+    """Train an encoder."""
+    from hardpair.recipes.command import parse_recipe
+    from hardpair.train import pretrain as train
+
+    recipe, place = parse_recipe(arguments, Place, parse)
+    run = place.run or Path("runs") / recipe.name
+    if place.checkpoint_every < 1:
+        raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
+    use_threads(place.threads)
+    outcome = train(
+        recipe,
+        run,
+        resume=place.resume,
+        data_root=place.data_root,
+        device=place.device,
+        checkpoint_every=place.checkpoint_every,
+    )
+    if outcome.status == "stopped":
+        print(f"stopped at step {outcome.step}; the same command with --resume goes on from there")
+        return 128 + (outcome.signal or 0)
+    print(f"{run}: finished; judge it with: hardpair evaluate {run}")
+    return 0
+
+
+def evaluate(arguments: Sequence[str]) -> int:
+    """Judge an encoder."""
+    options = parse(Evaluate, arguments, "hardpair evaluate")
+    from hardpair.evaluate import evaluate_run
+    from hardpair.train import pick_device
+
+    use_threads(options.threads)
+    evaluate_run(
+        options.run,
+        options.protocol,
+        settings={"knn": {"k": options.k, "temperature": options.temperature}},
+        data=options.data,
+        data_root=options.data_root,
+        device=pick_device(options.device),
+        say=print,
+    )
+    return 0
+
+
+def report(arguments: Sequence[str]) -> int:
+    """Write the page."""
+    options = parse(Report, arguments, "hardpair report")
+    from hardpair.report import summary_table, write_report
+
+    print(summary_table(options.run))
+    print(f"page: {write_report(options.run)}")
+    return 0
+
+
+def recipes(_arguments: Sequence[str]) -> int:
+    """List the recipes."""
+    from hardpair.recipes import RECIPES
+
+    for recipe in RECIPES.values():
+        size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs"
+        print(f"{recipe.name:12} {recipe.method} on {recipe.data}: {size}")
+    return 0
+
+
+VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    "pretrain": pretrain,
+    "evaluate": evaluate,
+    "report": report,
+    "recipes": recipes,
+}
+
+
+def main() -> None:
+    """Run a verb; a user's mistake is one line and exit code 2."""
+    arguments = sys.argv[1:]
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP)
+        sys.exit(0 if arguments else 2)
+    try:
+        sys.exit(run_verb(arguments[0], arguments[1:]))
+    except UserError as error:
+        print(f"hardpair: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("hardpair: stopped at once; the last checkpoint is intact", file=sys.stderr)
+        sys.exit(130)
+
+
+def run_verb(verb: str, arguments: Sequence[str]) -> int:
+    """Do what the verb says."""
+    if verb == "--version":
+        from hardpair import __version__
+
+        print(f"hardpair {__version__}")
+        return 0
+    if verb not in VERBS:
+        raise UserError(f"there is no verb {verb!r}{nearest(verb, VERBS)}")
+    return VERBS[verb](arguments)
+
+
+def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
+    """Read the arguments with tyro; a mistake becomes one line instead of tyro's box."""
+    complaint = io.StringIO()
+    more = f"({program} --help lists everything)"
+    try:
+        with contextlib.redirect_stderr(complaint):
+            parsed, unknown = tyro.cli(
+                kind, args=list(arguments), prog=program, config=(tyro.conf.OmitArgPrefixes,), return_unknown_args=True
+            )
+    except SystemExit as stop:
+        if stop.code == 0:
+            raise
+        raise UserError(f"{message_in_box(complaint.getvalue())} {more}") from None
+    if unknown:
+        name = unknown[0].split("=")[0]
+        raise UserError(f"{name}: there is no such option{nearest(name, options(kind))} {more}")
+    return parsed
+
+
+def message_in_box(box: str) -> str:
+    """What tyro says first: between the title and the next rule, whether the box is drawn with lines or dashes."""
+    lines = [line.strip("│╭╮╰╯─- ") for line in box.splitlines()]
+    after_title = itertools.dropwhile(lambda line: not line, lines[1:])
+    return " ".join(itertools.takewhile(bool, after_title)).removeprefix("Error parsing ").rstrip(".")
+
+
+def options(kind: Any) -> list[str]:
+    """Every option a (nested) dataclass stands for."""
+    names = []
+    for field in dataclasses.fields(kind):
+        nested = dataclasses.is_dataclass(field.type)
+        names += options(field.type) if nested else [f"--{field.name.replace('_', '-')}"]
+    return names
+
+
+def use_threads(count: int) -> None:
+    """Set torch's threads, where asked to."""
+    if count < 0:
+        raise UserError(f"threads: must be 0 (torch's choice) or more, not {count}")
+    if count:
+        import torch
+
+        torch.set_num_threads(count)
+
+
+if __name__ == "__main__":
+    main()

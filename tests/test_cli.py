@@ -1,0 +1,72 @@
+"""The command line as a person meets it: real processes, real exit codes."""
+
+import json
+
+import pytest
+
+from hardpair.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pretrian"], "did you mean pretrain"),
+        (["pretrain", "dmeo"], "recipe: there is no 'dmeo'; did you mean demo"),
+        (["pretrain", "--epoch", "3"], "--epoch: there is no such option; did you mean --epochs"),
+        (["pretrain", "--tua=3"], "--tua: there is no such option; did you mean --tau"),
+        (["pretrain", "--epochs", "many"], "--epochs"),
+        (["pretrain", "--epochs", "0"], "epochs: must be between 1 and"),
+        (["pretrain", "--optimiser", "adm"], "--optimiser"),
+        (["pretrain", "--method", "hnmp"], "did you mean hnpm"),
+        (["pretrain", "--method"], "--method: needs a value"),
+        (["pretrain", "--data", "no/such/folder"], "no/such/folder"),
+        (["pretrain", "--device", "tpu9"], "device: 'tpu9' cannot be used"),
+        (["pretrain", "--threads", "-1"], "threads"),
+        (["pretrain", "--checkpoint-every", "0"], "checkpoint_every"),
+        (["evaluate", "nowhere"], "nowhere"),
+        (["evaluate"], "run"),
+        (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),
+        (["report", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["hardpair", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert words in said
+    assert len(said.strip().splitlines()) == 1, said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_in_a_real_process(hardpair):
+    done = hardpair("pretrain", "--epoch", "3")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_help_teaches(hardpair):
+    assert "hardpair pretrain [RECIPE]" in hardpair("--help").stdout
+    text = hardpair("pretrain", "--help").stdout
+    for words in ("demo", "--tau", "share of the old student", "--batch-size", "--resume"):
+        assert words in text
+
+
+def test_the_whole_way(hardpair, tmp_path):
+    """Pretrain, evaluate, report: what the README promises, in small."""
+    small = ["--encoder", "resnet10", "--width", ".0625", "--image-size", "16", "--epochs", "1", "--run", "runs/way"]
+    done = hardpair("pretrain", *small)
+    assert done.returncode == 0, done.stderr
+    assert "hnpm on 5,000 images of sample/train" in done.stdout
+    assert "left 0:00" in done.stdout
+    done = hardpair("evaluate", "runs/way", "--protocol", "knn", "linear")
+    assert done.returncode == 0, done.stderr
+    assert "tensors matched" in done.stdout
+    done = hardpair("report", "runs/way")
+    assert done.returncode == 0, done.stderr
+    assert "linear" in done.stdout
+    assert (tmp_path / "runs" / "way" / "report.html").stat().st_size > 50_000
+    assert json.loads((tmp_path / "runs" / "way" / "recipe.json").read_text())["epochs"] == 1

@@ -1,0 +1,60 @@
+"""The shape of the package: imports go one way, and the public names stay."""
+
+import ast
+from pathlib import Path
+
+import hardpair
+from hardpair import losses
+
+SOURCE = Path(hardpair.__file__).parent
+LAYERS = ["data", "views", "models", "losses", "methods", "recipes", "train", "evaluate", "report", "cli"]
+FREE = {"errors", "files"}
+MAY_IMPORT = {
+    "data": set(),
+    "views": set(),
+    "models": set(),
+    "losses": set(),
+    "methods": {"views", "models", "losses"},
+    "recipes": {"methods"},
+    "train": {"data", "views", "models", "methods", "recipes"},
+    "evaluate": {"data", "views", "models"},
+    "report": set(),
+    "cli": {"recipes", "train", "evaluate", "report"},
+}
+
+
+def imported(file: Path) -> set[str]:
+    """First-level parts of hardpair that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("hardpair."):
+            names.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("hardpair.")}
+    return names
+
+
+def test_imports_go_one_way():
+    for layer in LAYERS:
+        files = [SOURCE / "cli.py"] if layer == "cli" else sorted((SOURCE / layer).rglob("*.py"))
+        assert files, layer
+        for file in files:
+            assert imported(file) - FREE - {layer} <= MAY_IMPORT[layer], file
+
+
+def test_train_and_evaluate_know_no_method_by_name():
+    for layer in ("train", "evaluate"):
+        for file in (SOURCE / layer).rglob("*.py"):
+            for name in hardpair.METHODS:
+                assert name not in file.read_text().lower(), f"{file} names {name}"
+
+
+def test_public_names():
+    assert hardpair.__all__ == ["METHODS", "build_encoder", "load_encoder"]
+    assert all(hasattr(hardpair, name) for name in hardpair.__all__)
+    assert losses.__all__ == ["dissimilarity", "hard_negatives", "hnpm_loss", "normalise"]
+
+
+def test_no_file_grows_too_long():
+    for file in SOURCE.rglob("*.py"):
+        assert len(file.read_text().splitlines()) <= 250, file
