@@ -8,7 +8,7 @@ from hardpair import losses
 
 SOURCE = Path(hardpair.__file__).parent
 LAYERS = ["data", "views", "models", "losses", "methods", "recipes", "train", "evaluate", "report", "cli"]
-FREE = {"errors", "files"}
+FREE = {"arguments", "errors", "files"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),
@@ -27,8 +27,12 @@ def imported(file: Path) -> set[str]:
     """First-level parts of hardpair that a file imports."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("hardpair."):
-            names.add(node.module.split(".")[1])
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            if node.module == "hardpair":
+                names |= {alias.name for alias in node.names} - {"__version__"}
+            elif node.module and node.module.startswith("hardpair."):
+                names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
             names |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("hardpair.")}
     return names

@@ -3,22 +3,17 @@
 Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 """
 
-import contextlib
-import dataclasses
-import io
-import itertools
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import tyro
 
+from hardpair.arguments import parse
 from hardpair.errors import UserError, nearest
-
-T = TypeVar("T")
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
@@ -61,6 +56,7 @@ class Evaluate:
         data: labelled images; those of the run when not given.
         k: neighbours that vote, in knn.
         temperature: of the votes, in knn.
+        on: "test", or "validation": a fifth of the training images, for every choice you make.
         data_root: where downloaded sets are kept.
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
@@ -71,6 +67,7 @@ class Evaluate:
     data: str | None = None
     k: int = 200
     temperature: float = 0.1
+    on: Literal["test", "validation"] = "test"
     data_root: Path = Path("data")
     device: str = "auto"
     threads: int = 0
@@ -96,7 +93,7 @@ def pretrain(arguments: Sequence[str]) -> int:
     run = place.run or Path("runs") / recipe.name
     if place.checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
-    use_threads(place.threads)
+    prepare(place.threads)
     outcome = train(
         recipe,
         run,
@@ -118,11 +115,12 @@ def evaluate(arguments: Sequence[str]) -> int:
     from hardpair.evaluate import evaluate_run
     from hardpair.train import pick_device
 
-    use_threads(options.threads)
+    prepare(options.threads)
     evaluate_run(
         options.run,
         options.protocol,
         settings={"knn": {"k": options.k, "temperature": options.temperature}},
+        on=options.on,
         data=options.data,
         data_root=options.data_root,
         device=pick_device(options.device),
@@ -168,12 +166,25 @@ def main() -> None:
         sys.exit(0 if arguments else 2)
     try:
         sys.exit(run_verb(arguments[0], arguments[1:]))
-    except UserError as error:
-        print(f"hardpair: {error}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         print("hardpair: stopped at once; the last checkpoint is intact", file=sys.stderr)
         sys.exit(130)
+    except (UserError, OSError, MemoryError, RuntimeError) as error:
+        if (words := in_words(error)) is None:
+            raise
+        print(f"hardpair: {words}", file=sys.stderr)
+        sys.exit(2)
+
+
+def in_words(error: Exception) -> str | None:
+    """What the user can mend, in one line; None where the mistake is ours and a traceback is right."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError):  # a full disk, a folder that may not be read
+        return f"{error.filename or 'a file'}: {error.strerror or error}"
+    if isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error):
+        return "out of memory; lower batch_size, image_size or width"
+    return None
 
 
 def run_verb(verb: str, arguments: Sequence[str]) -> int:
@@ -188,49 +199,17 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
     return VERBS[verb](arguments)
 
 
-def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
-    """Read the arguments with tyro; a mistake becomes one line instead of tyro's box."""
-    complaint = io.StringIO()
-    more = f"({program} --help lists everything)"
-    try:
-        with contextlib.redirect_stderr(complaint):
-            parsed, unknown = tyro.cli(
-                kind, args=list(arguments), prog=program, config=(tyro.conf.OmitArgPrefixes,), return_unknown_args=True
-            )
-    except SystemExit as stop:
-        if stop.code == 0:
-            raise
-        raise UserError(f"{message_in_box(complaint.getvalue())} {more}") from None
-    if unknown:
-        name = unknown[0].split("=")[0]
-        raise UserError(f"{name}: there is no such option{nearest(name, options(kind))} {more}")
-    return parsed
+def prepare(threads: int) -> None:
+    """Set the process up for tensors: as many threads as asked for, and memory kept for the next step."""
+    if threads < 0:
+        raise UserError(f"threads: must be 0 (torch's choice) or more, not {threads}")
+    import torch
 
+    from hardpair.train import keep_freed_memory
 
-def message_in_box(box: str) -> str:
-    """What tyro says first: between the title and the next rule, whether the box is drawn with lines or dashes."""
-    lines = [line.strip("│╭╮╰╯─- ") for line in box.splitlines()]
-    after_title = itertools.dropwhile(lambda line: not line, lines[1:])
-    return " ".join(itertools.takewhile(bool, after_title)).removeprefix("Error parsing ").rstrip(".")
-
-
-def options(kind: Any) -> list[str]:
-    """Every option a (nested) dataclass stands for."""
-    names = []
-    for field in dataclasses.fields(kind):
-        nested = dataclasses.is_dataclass(field.type)
-        names += options(field.type) if nested else [f"--{field.name.replace('_', '-')}"]
-    return names
-
-
-def use_threads(count: int) -> None:
-    """Set torch's threads, where asked to."""
-    if count < 0:
-        raise UserError(f"threads: must be 0 (torch's choice) or more, not {count}")
-    if count:
-        import torch
-
-        torch.set_num_threads(count)
+    keep_freed_memory()
+    if threads:
+        torch.set_num_threads(threads)
 
 
 if __name__ == "__main__":

@@ -196,3 +196,11 @@ def test_home_is_used_without_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("HARDPAIR_CACHE", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "hardpair"
+
+
+def test_equal_names_sizes_and_times_in_two_folders_are_not_mixed_up(root: Path, paint: Paint) -> None:
+    for folder, red in (("one", 10), ("two", 200)):
+        file = paint(f"{folder}/a.bmp", (red, 0, 0), size=(16, 16))
+        os.utime(file, ns=(10**9, 10**9))
+    first, second = (read_folder(root / folder, "train", 16).pixels for folder in ("one", "two"))
+    assert (int(first[0, 0, 0, 0]), int(second[0, 0, 0, 0])) == (10, 200)

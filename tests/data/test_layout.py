@@ -118,3 +118,8 @@ def test_links_are_followed_once(root: Path, touch: Touch, tmp_path: Path) -> No
     (root / "linked").symlink_to(tmp_path / "elsewhere")
     (root / "loop").symlink_to(root)
     assert list_split(root, "train").names == ["a.jpg", "linked/b.jpg"]
+
+
+def test_a_class_of_trains_is_no_split(root: Path, touch: Touch) -> None:
+    touch("train/a.jpg", "train/b.jpg", "car/a.jpg", "car/b.jpg", "plane/a.jpg", "plane/b.jpg")
+    assert list_split(root, "train").classes == ("car", "plane", "train")

@@ -11,8 +11,9 @@ from hardpair import build_encoder, load_encoder
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.evaluate import evaluate_run
+from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import extract
-from hardpair.evaluate.run import random_like
+from hardpair.views import plain_view
 
 CPU = torch.device("cpu")
 
@@ -43,13 +44,29 @@ def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
         assert score["recipe_hash"] == small_recipe.to_json()["hash"]
         assert score["data"]["test"]["images"] == 1000
         assert len(score["data"]["train"]["digest"]) == 64
-        assert {"seed", "commit", "seconds", "date", "image_size"} <= score.keys()
+        assert score["step"] == 40
+        assert {"seed", "commit", "seconds", "date", "image_size", "on"} <= score.keys()
     assert any("a random encoder" in text for text in said)
     neighbours = json.loads((run / "neighbours.json").read_text())
     assert len(neighbours["queries"]) == 8
     for query in neighbours["queries"]:
         assert len(query["neighbours"]) == len(query["control"]) == 6
         assert query["image"]["id"] not in {n["id"] for n in query["neighbours"]}
+
+
+def test_validation_never_touches_the_test_images(run, monkeypatch):
+    opened = []
+
+    def spy(data, split, **options):
+        opened.append(split)
+        return open_images(data, split, **options)
+
+    monkeypatch.setattr("hardpair.evaluate.run.open_images", spy)
+    score = judge(run, ["knn"], on="validation")[0]
+    assert opened == ["train"]
+    assert score["on"] == "validation"
+    assert score["data"]["train"]["images"] == 4000
+    assert (score["data"]["test"]["name"], score["data"]["test"]["images"]) == ("sample/validation", 1000)
 
 
 def test_scores_are_added_and_repeat(run):
@@ -72,13 +89,21 @@ def test_training_mode_is_refused(run):
         extract(encoder, images, CPU)
 
 
-def test_control_has_the_same_shape_and_other_weights():
-    encoder = build_encoder("resnet10", width=1 / 8)
+def test_control_has_the_same_shape_other_weights_and_settled_statistics():
+    images = open_images("sample", "train", size=8, root=None)
+    encoder = build_encoder("resnet10", width=1 / 8, small_images=True)
     state = torch.get_rng_state()
-    control = random_like(encoder, 0)
+    control = random_like(encoder, images, seed=0, device=CPU)
     assert torch.equal(torch.get_rng_state(), state)
     assert [p.shape for p in control.parameters()] == [p.shape for p in encoder.parameters()]
     assert not torch.equal(next(control.parameters()), next(encoder.parameters()))
+    assert not any(module.training for module in control.modules())
+    with torch.no_grad():
+        normed = control.trunk.bn1(control.trunk.conv1(plain_view(images.pixels)))
+    torch.testing.assert_close(normed.mean((0, 2, 3)), torch.zeros(8), rtol=0, atol=0.02)
+    torch.testing.assert_close(normed.std((0, 2, 3)), torch.ones(8), rtol=0, atol=0.02)
+    again = random_like(encoder, images, seed=0, device=CPU)
+    assert all(map(torch.equal, control.state_dict().values(), again.state_dict().values()))
 
 
 def test_unlabelled_images_cannot_judge(run, tmp_path):

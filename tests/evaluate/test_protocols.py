@@ -114,6 +114,11 @@ def test_linear_needs_two_classes():
         linear((torch.randn(10, 3), torch.zeros(10, dtype=torch.int64)), clusters(8))
 
 
+def test_linear_needs_two_images_a_class():
+    with pytest.raises(UserError, match="no class has two"):
+        linear((torch.randn(4, 3), torch.arange(4)), clusters(8))
+
+
 def test_prediction_uses_the_bias():
     weight = torch.tensor([[1.0, 0.0], [0.5, -2.0]])
     assert torch.equal(predict(torch.tensor([[3.0]]), weight), torch.tensor([[3.5, -2.0]]))

@@ -23,6 +23,7 @@ def test_every_recipe_builds_and_survives_json(name):
 def test_paper_is_literal():
     recipe = find_recipe("paper")
     settings = recipe.to_json()["settings"]
+    assert (recipe.encoder, recipe.width, recipe.data) == ("resnet10", 0.25, "sample")
     assert (recipe.optimiser, recipe.learning_rate, recipe.schedule, recipe.epochs) == ("adam", 0.1, "paper", 100)
     assert (recipe.batch_size, recipe.clip, recipe.weight_decay, recipe.warmup_epochs) == (160, 1.0, 0.0, 0.0)
     assert (settings["alpha_pos"], settings["alpha_neg"], settings["threshold"], settings["tau"]) == (
@@ -40,6 +41,7 @@ def test_hash_follows_the_science_and_not_the_name():
     value = demo.to_json()["hash"]
     assert dataclasses.replace(demo, name="other").to_json()["hash"] == value
     assert dataclasses.replace(demo, seed=1).to_json()["hash"] != value
+    assert dataclasses.replace(demo, clip=1).to_json()["hash"] == value
     explicit = dataclasses.replace(demo, settings=demo.to_json()["settings"])
     assert explicit.to_json()["hash"] == value
 

@@ -86,7 +86,6 @@ def pairs(shown: int = 16) -> dict[str, Any]:
         pair = {"anchor": picture(kind, 100 + place), "negative": picture(other, 300 + place)}
         found.append({"distance": 0.41 + 0.02 * place, **pair})
     return {
-        "threshold": 1.2,
         "images": 5000,
         "mined": 12345,
         "share": 0.08,

@@ -63,4 +63,6 @@ def test_the_report_reads_files_only() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 assert not name.startswith("torch")
-                assert not name.startswith("hardpair") or name.startswith(("hardpair.report", "hardpair.errors"))
+                assert not name.startswith("hardpair") or name.startswith(
+                    ("hardpair.report", "hardpair.errors", "hardpair.files")
+                )

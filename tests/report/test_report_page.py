@@ -1,5 +1,6 @@
 """What the page says, and that it says something whatever is missing."""
 
+import errno
 import json
 import re
 from collections import Counter
@@ -71,7 +72,12 @@ def test_a_score_below_the_control_or_without_one_is_said_so(run: Path) -> None:
 
 def test_scores_of_another_recipe_are_flagged(run: Path) -> None:
     write_lines(run / "scores.jsonl", [{**score("linear", {}, 45.1, 33.0), "recipe_hash": "another"}])
-    assert "Scores of another recipe than the one in this folder (linear)" in page(run)
+    assert "Scores of another recipe or of an earlier step than this folder holds now (linear)" in page(run)
+
+
+def test_scores_of_an_earlier_step_are_flagged(run: Path) -> None:
+    write_lines(run / "scores.jsonl", [{**score("linear", {}, 45.1, 33.0), "step": 10}])
+    assert "earlier step" in page(run)
 
 
 def test_neighbours_and_pairs_are_marked_by_words_too(run: Path) -> None:
@@ -155,7 +161,7 @@ class Nesting(HTMLParser):
         ("scores.jsonl", "There are no scores yet. hardpair evaluate"),
         ("log.jsonl", "No training step is logged. hardpair pretrain"),
         ("neighbours.json", "No neighbours are on file. hardpair evaluate"),
-        ("pairs.json", "No mined pairs are on file. hardpair evaluate"),
+        ("pairs.json", "No mined pairs are on file; training writes them when it ends"),
     ],
 )
 def test_a_missing_file_is_said_with_the_command_that_makes_it(run: Path, name: str, says: str) -> None:
@@ -178,10 +184,10 @@ def test_no_half_page_is_left_behind(run: Path, monkeypatch: pytest.MonkeyPatch)
     write_report(run).write_text("old", encoding="utf-8")
 
     def fail(self: Path, target: Path) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UserError, match="disk full"):
         write_report(run)
     assert (run / "report.html").read_text(encoding="utf-8") == "old"
     assert not list(run.glob(".report*"))

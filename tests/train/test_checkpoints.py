@@ -1,13 +1,13 @@
 """Checkpoints are whole or not there."""
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from timm.optim.lars import Lars
 from torch import nn
 
 from hardpair.errors import UserError
@@ -16,10 +16,12 @@ from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 
 def trained(kind: str = "adam") -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64))
+    module = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Flatten(), nn.Linear(16 * 36, 64), nn.BatchNorm1d(64))
+    module = module.to(memory_format=torch.channels_last)
     make = {
         "adam": lambda p: torch.optim.Adam(p, fused=True),
-        "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        "sgd": lambda p: torch.optim.SGD(p, lr=1e-4, momentum=0.9, fused=True),
+        "lars": lambda p: Lars(p, lr=0.1),
     }
     optimiser = make[kind](module.parameters())
     train(module, optimiser)
@@ -29,12 +31,12 @@ def trained(kind: str = "adam") -> tuple[nn.Module, torch.optim.Optimizer]:
 def train(module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     torch.manual_seed(1)
     for _ in range(3):
-        module(torch.randn(8, 64)).square().sum().backward()
+        module(torch.randn(8, 3, 8, 8)).square().sum().backward()
         optimiser.step()
         optimiser.zero_grad()
 
 
-@pytest.mark.parametrize("kind", ["adam", "sgd"])
+@pytest.mark.parametrize("kind", ["adam", "sgd", "lars"])
 def test_round_trip_goes_on_bit_for_bit(tmp_path, kind):
     module, optimiser = trained(kind)
     save_checkpoint(tmp_path, 3, module, optimiser)
@@ -53,6 +55,25 @@ def test_the_newest_two_are_kept(tmp_path):
     for step in (1, 2, 30, 4):
         save_checkpoint(tmp_path, step, *trained())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000004", "000000030"]
+
+
+def test_unreadable_checkpoints_are_not_counted_among_the_kept(tmp_path):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, *trained())
+    damage(tmp_path / "000000002" / "state.json", "truncated")
+    load_checkpoint(tmp_path)
+    for step in (3, 4):
+        save_checkpoint(tmp_path, step, *trained())
+    readable = [path.name for path in tmp_path.iterdir() if path.name.isdigit()]
+    assert sorted(readable) == ["000000003", "000000004"]
+
+
+def test_when_none_can_be_read_nothing_starts_anew(tmp_path):
+    save_checkpoint(tmp_path, 1, *trained())
+    damage(tmp_path / "000000001" / "state.safetensors", "truncated")
+    for _ in range(2):
+        with pytest.raises(UserError, match="no checkpoint can be read"):
+            load_checkpoint(tmp_path)
 
 
 def test_no_checkpoint(tmp_path):
@@ -104,10 +125,9 @@ except UserError as error:
 
 def test_no_room_leaves_the_checkpoint_before_intact(tmp_path):
     """The system really refuses to write more than 20 kB, as a full disk or a quota would."""
-    assert resource.RLIMIT_FSIZE is not None
     words = [sys.executable, "-c", FULL_DISK, str(tmp_path), str(Path(__file__).parent)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "cannot save the checkpoint" in done.stdout
+    assert "cannot save the checkpoint of step 2" in done.stdout
     assert "earlier checkpoints are intact (steps: 1)" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
     assert load_checkpoint(tmp_path)[0].step == 1

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from safetensors.torch import load_file
 
 from hardpair import load_encoder
@@ -77,7 +78,9 @@ def test_killed_run_loses_only_the_steps_since_its_checkpoint(finished_run, smal
     run = tmp_path / "run"
     shutil.copytree(finished_run, run)
     shutil.rmtree(run / "checkpoints" / "000000040")
-    with (run / "log.jsonl").open("a") as log:
+    lines = [line for line in (run / "log.jsonl").read_text().splitlines(keepends=True) if '"end"' not in line]
+    with (run / "log.jsonl").open("w") as log:
+        log.writelines(lines)
         log.write('{"event": "step", "step": 39, "lo')
     assert pretrain(small_recipe, run, checkpoint_every=10, resume=True).status == "finished"
     assert (run / "encoder.safetensors").read_bytes() == (finished_run / "encoder.safetensors").read_bytes()
@@ -110,6 +113,31 @@ def test_existing_run_is_refused_and_untouched(finished_run, small_recipe):
     with pytest.raises(UserError, match=r"epochs was 2 and is now 3, tau was 0.5 and is now 0.9"):
         pretrain(other, finished_run, resume=True)
     assert before == {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+
+
+def test_changed_images_are_refused(small_recipe, tmp_path, monkeypatch):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(9):
+        Image.new("RGB", (16, 16), (20 * number, 0, 0)).save(folder / f"{number}.png")
+    recipe = dataclasses.replace(small_recipe, data=str(folder), batch_size=4)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert pretrain(recipe, tmp_path / "run").status == "stopped"
+    Image.new("RGB", (16, 16), (0, 99, 0)).save(folder / "new.png")
+    with pytest.raises(UserError, match="the images have changed"):
+        pretrain(recipe, tmp_path / "run", resume=True)
+    (folder / "new.png").unlink()
+    assert pretrain(recipe, tmp_path / "run", resume=True).status == "finished"  # 9 images: the last batch is short
+
+
+def test_a_finished_run_is_left_alone(finished_run, small_recipe, capsys):
+    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.is_file()}
+    assert pretrain(small_recipe, finished_run, resume=True) == Outcome("finished", 40)
+    assert "finished already" in capsys.readouterr().out
+    after = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.is_file()}
+    assert before.keys() == after.keys()
+    assert all(before[path] == after[path] for path in before if path.name not in ("recipe.json", "data.json"))
 
 
 def test_a_folder_that_is_no_run_is_refused(small_recipe, tmp_path):
@@ -150,8 +178,10 @@ def test_a_healthy_run_is_not_warned_about(finished_run):
 
 def test_infinite_loss_stops_with_words(small_recipe, tmp_path):
     recipe = dataclasses.replace(small_recipe, learning_rate=1000.0, weight_decay=1.0, optimiser="sgd")
-    with pytest.raises(UserError, match="the loss is not finite at step"):
-        pretrain(recipe, tmp_path / "run")
+    with pytest.raises(UserError, match="are not finite at step"):
+        pretrain(recipe, tmp_path / "run", checkpoint_every=1)
+    for state in (tmp_path / "run").rglob("*.safetensors"):
+        assert all(tensor.isfinite().all() for tensor in load_file(state).values())
 
 
 def test_checkpoint_holds_optimiser_and_student(finished_run):

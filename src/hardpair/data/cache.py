@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-FORMAT = 1  # raise it when decoding or the files of an entry change
+FORMAT = 2  # raise it when decoding or the files of an entry change
 Shape = tuple[int, int, int, int]
 Trouble = (OSError, ValueError, KeyError, TypeError, RuntimeError)  # RuntimeError: no home folder
 log = logging.getLogger("hardpair")
@@ -44,8 +44,8 @@ def cache_folder() -> Path:
 
 
 def cache_key(root: Path, names: Iterable[str], size: int) -> str:
-    """Hash of all that the pixels depend on: files by name, bytes and time of change, and the size asked for."""
-    sha = hashlib.sha256(f"{FORMAT} {size}\n".encode())
+    """Hash of all that the pixels depend on: folder, files (name, bytes, time of change), size asked for."""
+    sha = hashlib.sha256(f"{FORMAT} {size}\n".encode() + os.fsencode(os.path.realpath(root)))
     for name in names:
         try:
             facts = (root / name).stat()

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -31,6 +31,10 @@ class Images:
     def select(self, rows: Tensor) -> "Images":
         """The images at the given rows, in that order."""
         return replace(self, pixels=self.pixels[rows], labels=None if self.labels is None else self.labels[rows])
+
+    def facts(self) -> dict[str, Any]:
+        """Name, number and hash, as runs and scores write them down."""
+        return {"name": self.name, "images": len(self), "digest": self.digest()}
 
     def digest(self) -> str:
         """Hash of every pixel and label, so that a score says exactly what it was measured on."""

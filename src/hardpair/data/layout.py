@@ -32,7 +32,8 @@ def list_split(root: Path, split: Split) -> Listing:
     """The files of a split: of `train/` and `test/` where they exist, else of the folder itself."""
     _check_folder(root)
     folders = _folders_of(root)
-    if "train" not in folders:
+    # A folder called train is a split only beside a test split or alone; among other folders it is a class (of trains).
+    if "train" not in folders or (len(folders) > 1 and not folders.keys() & set(TEST_FOLDERS)):
         return _divide(_label(root, _find(root)), split)
     train = _label(folders["train"], _find(folders["train"]))
     if split == "train":

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from hardpair.data import Images
+from hardpair.data.progress import progress
 from hardpair.models import Encoder
 from hardpair.views import plain_view
 
@@ -16,5 +17,9 @@ def extract(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
     if any(module.training for module in encoder.modules()):
         raise ValueError("the encoder is in training mode, so batch norm would mix images; call .eval() first")
     encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batches = (batch.to(device, non_blocking=True) for batch in images.pixels.split(BATCH))
-    return torch.cat([encoder(plain_view(batch)).float().cpu() for batch in batches])
+    parts = []
+    with progress(f"features of {images.name}", len(images)) as advance:
+        for batch in images.pixels.split(BATCH):
+            parts.append(encoder(plain_view(batch.to(device, non_blocking=True))).float().cpu())
+            advance(len(batch))
+    return torch.cat(parts)

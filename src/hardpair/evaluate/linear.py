@@ -28,13 +28,15 @@ def linear(
     if labels.unique().numel() < 2:
         raise UserError("linear: the training images have one class only; there is nothing to tell apart")
     kept, held = hold_out(labels, share=held_share, seed=seed)
+    if not len(held):
+        raise UserError("linear: no class has two training images, so the strength cannot be chosen")
     classes = int(labels.max()) + 1
     scale = Standardise(features[kept])
     fits = fit_path(scale(features[kept]), labels[kept], classes, strengths)
     scores = [top_k(predict(scale(features[held]), w), labels[held], 1) for w in fits]
     best = max(range(len(strengths)), key=lambda i: scores[i])  # the first of equals: the stronger one
     scale = Standardise(features)
-    weight = fit_path(scale(features), labels, classes, strengths[best : best + 1])[0]
+    weight = fit_path(scale(features), labels, classes, strengths[: best + 1])[-1]  # along the same path as chosen
     return {**accuracies(predict(scale(test[0]), weight), test[1]), "strength": strengths[best]}
 
 

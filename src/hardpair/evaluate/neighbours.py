@@ -15,15 +15,13 @@ from hardpair.files import write_atomically
 QUERIES, NEIGHBOURS = 8, 6
 
 
-def write_neighbours(
-    path: Path, features: tuple[Tensor, Tensor], control: tuple[Tensor, Tensor], images: Images
-) -> None:
+def write_neighbours(path: Path, features: Tensor, control: Tensor, images: Images) -> None:
     """For evenly spaced test images, the nearest others under the encoder and under the random control.
 
-    ``features`` and ``control`` are (training, test) features; neighbours are test images, so that none was trained on.
+    Neighbours are test images too, so that none was trained on.
     """
     rows = torch.linspace(0, len(images) - 1, QUERIES + 2)[1:-1].round().long().unique()
-    near, near_control = nearest(features[1]), nearest(control[1])
+    near, near_control = nearest(features), nearest(control)
     content = {
         "agreement": agreement(near, images.labels),
         "control_agreement": agreement(near_control, images.labels),

@@ -4,6 +4,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hardpair.data import Images, open_images
+from hardpair.data import Images, hold_out, open_images
 from hardpair.errors import UserError
+from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import extract
 from hardpair.evaluate.knn import knn
 from hardpair.evaluate.linear import linear
 from hardpair.evaluate.neighbours import write_neighbours
-from hardpair.files import commit
-from hardpair.models import Encoder, build_encoder, load_encoder
+from hardpair.files import append_json, commit
+from hardpair.models import Encoder, load_encoder
 
 Labelled = tuple[Tensor, Tensor]  # features (N, D), labels (N,)
 PROTOCOLS: dict[str, Callable[..., dict[str, float]]] = {"knn": knn, "linear": linear}
@@ -29,6 +31,7 @@ def evaluate_run(
     protocols: Sequence[str],
     *,
     settings: Mapping[str, Mapping[str, Any]],
+    on: str = "test",
     data: str | None,
     data_root: Path,
     device: torch.device,
@@ -37,12 +40,12 @@ def evaluate_run(
     """Score the run's encoder by each protocol, append the scores to ``scores.jsonl`` and return them."""
     encoder = load_encoder(run)
     recipe = _read_recipe(run)
-    source, size, seed = data or recipe["data"], int(recipe["image_size"]), int(recipe["seed"])
-    train, test = (open_images(source, split, size=size, root=data_root) for split in ("train", "test"))
-    if train.labels is None or test.labels is None:
-        raise UserError(f"{source}: has no labels, so it cannot be judged; give a labelled set with --data")
+    source, size, seed = data or recipe["data"], recipe["image_size"], recipe["seed"]
+    train, test = _open(source, on, size=size, root=data_root)
     say(f"features of {len(train):,} training and {len(test):,} test images of {source}")
-    features, control = (_features(e, train, test, device) for e in (encoder, random_like(encoder, seed)))
+    random = random_like(encoder, train, seed=seed, device=device)
+    features, control = (_features(e, train, test, device) for e in (encoder, random))
+    data_facts = {"train": train.facts(), "test": test.facts()}
     scores = []
     for name in protocols:
         began = time.monotonic()
@@ -52,8 +55,10 @@ def evaluate_run(
             "settings": _all_settings(protocol, given),
             "metrics": protocol(*_with_labels(features, train, test), **given),
             "control": protocol(*_with_labels(control, train, test), **given),
-            "data": {split: _describe(images) for split, images in (("train", train), ("test", test))},
+            "data": data_facts,
+            "on": on,
             "image_size": size,
+            "step": encoder.step,
             "seed": seed,
             "recipe": recipe["name"],
             "recipe_hash": recipe["hash"],
@@ -61,19 +66,11 @@ def evaluate_run(
             "seconds": round(time.monotonic() - began, 2),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with (run / "scores.jsonl").open("a") as file:
-            file.write(json.dumps(score) + "\n")
+        append_json(run / "scores.jsonl", score)
         scores.append(score)
         say(f"{name}: {_in_words(score)}")
-    write_neighbours(run / "neighbours.json", features, control, test)
+    write_neighbours(run / "neighbours.json", features[1], control[1], test)
     return scores
-
-
-def random_like(encoder: Encoder, seed: int) -> Encoder:
-    """An untrained encoder of the same shape, in eval mode."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build_encoder(**encoder.settings).eval()
 
 
 def _features(encoder: Encoder, train: Images, test: Images, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -92,16 +89,28 @@ def _all_settings(protocol: Callable[..., Any], given: Mapping[str, Any]) -> dic
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY} | dict(given)
 
 
-def _describe(images: Images) -> dict[str, Any]:
-    return {"name": images.name, "images": len(images), "digest": images.digest()}
+def _open(source: str, on: str, *, size: int, root: Path) -> tuple[Images, Images]:
+    """Training and test images; for choices, a class-balanced fifth of the training images takes the test's place."""
+    train = open_images(source, "train", size=size, root=root)
+    if train.labels is None:
+        raise UserError(f"{source}: has no labels, so it cannot be judged; give a labelled set with --data")
+    if on == "validation":
+        kept, held = hold_out(train.labels, share=0.2, seed=0)
+        return train.select(kept), replace(train.select(held), name=train.name.replace("train", "validation"))
+    test = open_images(source, "test", size=size, root=root)
+    if test.labels is None:
+        raise UserError(f"{source}: its test images have no labels; give a labelled set with --data")
+    return train, test
 
 
 def _read_recipe(run: Path) -> dict[str, Any]:
+    """The recipe as plain values; evaluation asks for four of them and knows no method."""
     try:
-        recipe: dict[str, Any] = json.loads((run / "recipe.json").read_text())
-        return recipe
-    except (OSError, ValueError) as error:
-        raise UserError(f"{run / 'recipe.json'}: cannot be read ({error}); is {run} a run?") from error
+        recipe = json.loads((run / "recipe.json").read_text())
+        kinds = {"name": str, "hash": str, "data": str, "seed": int, "image_size": int}
+        return {name: kind(recipe[name]) for name, kind in kinds.items()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{run / 'recipe.json'}: cannot be read ({error!r}); is {run} a run?") from error
 
 
 def _in_words(score: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ class Encoder(nn.Module):
         self.trunk = trunk
         self.settings = settings
         self.num_features: int = trunk.num_features
+        self.step = 0  # how long it was trained
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features."""

@@ -19,8 +19,8 @@ def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
     """Write the encoder into ``folder``; a reader sees the old files or the new ones, never half of one."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
-    write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
     write_atomically(folder / "encoder.safetensors", save(tensors))
+    write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
 
 
 def load_encoder(run: str | Path) -> Encoder:
@@ -33,8 +33,9 @@ def load_encoder(run: str | Path) -> Encoder:
     try:
         shape = json.loads(shape_file.read_text())
         encoder = build_encoder(shape["name"], width=shape["width"], small_images=shape["small_images"])
+        encoder.step = int(shape["step"])
         tensors = load_file(weights_file)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder}: the saved encoder cannot be read ({error}); restore it or train again") from error
     fill_encoder(encoder, tensors, source=str(weights_file))
     return encoder.eval()

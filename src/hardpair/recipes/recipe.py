@@ -68,8 +68,9 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Every field, the method's settings complete with their defaults, and the hash."""
-        settings = {name: default for name, (_, default) in method_settings(self.method).items()} | dict(self.settings)
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        known = method_settings(self.method)
+        settings = {name: _as(kind, self.settings.get(name, default)) for name, (kind, default) in known.items()}
+        fields = {name: _as(kind, getattr(self, name)) for name, kind in _field_types(type(self)).items()}
         return {**fields, "settings": settings, "hash": _hash({**fields, "settings": settings})}
 
     @classmethod
@@ -106,6 +107,11 @@ def _check_type(name: str, value: Any, kind: Any) -> None:
     good = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     if not good or (isinstance(value, bool) and kind is not bool) or value != value:
         raise UserError(f"{name}: must be {_words(kind)}, not {value!r}")
+
+
+def _as(kind: Any, value: Setting) -> Setting:
+    """A whole number given for a fraction becomes one, so that 1 and 1.0 are the same recipe."""
+    return float(value) if kind is float else value
 
 
 def _words(kind: type) -> str:

@@ -1,5 +1,8 @@
 """The end of the page: how to read it, and everything needed to check or repeat it."""
 
+import shlex
+from typing import Any
+
 from hardpair.report.files import Record, Run, mapping
 from hardpair.report.markup import Html, element, folded, paragraph, section, table
 from hardpair.report.scores import protocol_title
@@ -56,10 +59,23 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 def _reproduce(run: Run) -> list[Html]:
     recipe, commit = run.recipe, run.start.get("commit")
-    lines = [f"git checkout {commit}"] if commit else []
-    lines += [f"hardpair pretrain {recipe.get('name', '')}".rstrip(), run.command("evaluate"), run.command("report")]
-    settings = ", ".join(mapping(recipe.get("settings")))
-    about = "The recipe above holds every setting; give those that differ from the named recipe on the command line"
-    seed = f", the seed ({plain(recipe['seed'])}) among them." if "seed" in recipe else "."
-    method = f" The method's own settings are {settings}." if settings else ""
-    return [element("pre", element("code", "\n".join(lines))), paragraph(about + seed + method)]
+    lines = [f"git checkout {str(commit).removesuffix('-dirty')}"] if commit else []
+    lines += [_pretrain_command(recipe, run), run.command("evaluate"), run.command("report")]
+    about = "Every setting is given, so that it does not matter if a default changes."
+    if str(commit).endswith("-dirty"):
+        about += " The code had changes that were not committed, so the commit alone may not give the same result."
+    return [element("pre", element("code", "\n".join(lines))), paragraph(about)]
+
+
+def _pretrain_command(recipe: Record, run: Run) -> str:
+    fields = {key: value for key, value in recipe.items() if key not in ("name", "hash", "settings")}
+    given = {**fields, **mapping(recipe.get("settings"))}
+    options = [_option(key.replace("_", "-"), value) for key, value in given.items()]
+    place = f"--run {shlex.quote(str(run.path))}-again"
+    return " ".join(["hardpair pretrain", shlex.quote(str(recipe.get("name", ""))), *options, place])
+
+
+def _option(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {shlex.quote(str(value))}"

@@ -101,8 +101,10 @@ def _text(value: Any) -> str | None:
 
 
 def _training_time(run: Run) -> str | None:
-    seconds = numeric(next((line.get("seconds") for line in run.events("end")[-1:]), None))
-    return None if seconds is None else duration(seconds)
+    """All parts of a run that was stopped and resumed, where each said how long it took."""
+    seconds = [numeric(line.get("seconds")) for line in run.events("stop", "end")]
+    known = [value for value in seconds if value is not None]
+    return duration(sum(known)) if known else None
 
 
 def ending(run: Run) -> str | None:

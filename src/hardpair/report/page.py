@@ -3,6 +3,7 @@
 from importlib import resources
 from pathlib import Path
 
+from hardpair.files import write_atomically
 from hardpair.report.details import details, how_to_read
 from hardpair.report.files import Run, read_run
 from hardpair.report.markup import Html, element, join
@@ -14,14 +15,8 @@ from hardpair.report.training import curves, warnings
 
 def write_report(run: Path) -> Path:
     """Write `report.html` into the run folder and return where it is; raises UserError where there is no run."""
-    page = render(read_run(run))
     target = run / "report.html"
-    partial = run / ".report.html.partial"
-    try:
-        partial.write_text(page, encoding="utf-8")
-        partial.replace(target)  # a reader sees the old page or the new one, never half of one
-    finally:
-        partial.unlink(missing_ok=True)
+    write_atomically(target, render(read_run(run)).encode())
     return target
 
 

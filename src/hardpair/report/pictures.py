@@ -6,7 +6,7 @@ from typing import Any
 from hardpair.report.files import Record, Run, mapping, objects
 from hardpair.report.markup import Html, element, join, paragraph, section
 from hardpair.report.scores import bars
-from hardpair.report.words import count, number, numeric, percent
+from hardpair.report.words import count, numeric, percent
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]+={0,2}")  # the first bytes of every PNG, then base64 alone
 _MOST_PAIRS = 48
@@ -23,8 +23,8 @@ def neighbours(run: Run) -> Html:
     return section("neighbours", title, paragraph(intro), _agreement(run.neighbours), cards)
 
 
-def _missing(what: str, run: Run, when: str = "") -> Html:
-    return element("p", what, " ", element("code", run.command("evaluate")), f" makes them{when}.", class_="missing")
+def _missing(what: str, run: Run) -> Html:
+    return element("p", what, " ", element("code", run.command("evaluate")), " makes them.", class_="missing")
 
 
 def _agreement(found: Record) -> Html:
@@ -85,7 +85,8 @@ def pairs(run: Run) -> Html:
     title = "Hardest mined pairs"
     mined = run.pairs
     if mined is None:
-        return section("pairs", title, _missing("No mined pairs are on file.", run, ", where the method mines pairs"))
+        words = "No mined pairs are on file; training writes them when it ends, where the method mines pairs."
+        return section("pairs", title, element("p", words, class_="missing"))
     cards = [_pair(pair) for pair in objects(mined.get("pairs"))[:_MOST_PAIRS]]
     shown = (
         element("div", *cards, class_="pairs") if cards else element("p", "There is no pair to show.", class_="missing")
@@ -95,11 +96,10 @@ def pairs(run: Run) -> Html:
 
 def _explanation(mined: Record) -> list[str]:
     """What mining is, what it found, and what the labels say about it."""
-    threshold, share = numeric(mined.get("threshold")), numeric(mined.get("share"))
-    nearer = "so near" if threshold is None else f"nearer than {number(threshold)}"
+    share = numeric(mined.get("share"))
     of_all = "" if share is None else f", {percent(100 * share)} of all,"
     return [
-        f"Two different images {nearer} to each other make a hard negative: the method pushes them apart. ",
+        "Two different images that are too near to each other make a hard negative: the method pushes them apart. ",
         f"It found {count(mined.get('mined'))} such pairs{of_all} among {count(mined.get('images'))} images; ",
         "below are the nearest. Where both show the same class the push does harm, and the pair is a false negative. ",
         "Labels are used here to look, never to train.",
@@ -109,7 +109,8 @@ def _explanation(mined: Record) -> list[str]:
 def _false_negatives(mined: Record) -> Html:
     false, chance = numeric(mined.get("false_negatives")), numeric(mined.get("chance"))
     if false is None:
-        return element("p", "These images have no labels, so false negatives cannot be counted.", class_="small")
+        reason = "These images have no labels" if mined.get("mined") else "Nothing was mined"
+        return element("p", f"{reason}, so false negatives cannot be counted.", class_="small")
     rows = [("mined pairs", 100 * false, "false"), ("random pairs", 100 * (chance or 0), "control")]
     title = element("h3", "Pairs of the same class (false negatives)")
     return element("div", title, bars(rows if chance is not None else rows[:1]), class_="card compare")

@@ -85,15 +85,15 @@ def _not_finite(run: Run) -> list[str]:
 
 
 def _stale(run: Run) -> list[str]:
-    """Scores of another recipe than the one in the folder: the folder was trained again after they were measured."""
-    own = run.recipe.get("hash")
+    """Scores of another recipe or of an earlier step than what the folder holds now."""
+    own, last = run.recipe.get("hash"), max((numeric(line.get("step")) or 0 for line in run.steps), default=0)
     others = [s for s in run.scores if own and s.get("recipe_hash") not in (None, own)]
+    others += [s for s in run.scores if (numeric(s.get("step")) or last) < last]
     if not others:
         return []
     names = ", ".join(sorted({str(score.get("protocol")) for score in others}))
-    return [
-        f"Scores of another recipe than the one in this folder ({names}): {run.command('evaluate')} measures again."
-    ]
+    what = f"Scores of another recipe or of an earlier step than this folder holds now ({names})"
+    return [f"{what}: {run.command('evaluate')} measures again."]
 
 
 def _skipped(run: Run) -> list[str]:

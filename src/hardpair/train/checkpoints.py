@@ -38,13 +38,14 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: torch
         facts = {"step": step, "sha256": hashlib.sha256(content).hexdigest(), "torch": str(torch.__version__)}
         write_atomically(temporary / "state.json", json.dumps({**facts, "check": _check(facts)}, indent=2).encode())
         _remove(target)  # one of this very step is unreadable, or the same (stopped just after a save)
+        _sync(temporary)
         temporary.rename(target)
         _sync(folder)
-    except OSError as error:
+    except (OSError, UserError) as error:
         _remove(temporary)
         kept = ", ".join(path.name.lstrip("0") for path in _finished(folder)) or "none"
         raise UserError(
-            f"{target}: cannot save the checkpoint ({error.strerror}); "
+            f"cannot save the checkpoint of step {step}: {error}; "
             f"earlier checkpoints are intact (steps: {kept}); free some space and continue with --resume"
         ) from error
     for old in _finished(folder)[:-KEPT]:
@@ -52,14 +53,21 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: torch
 
 
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole, or None, and a line about each newer one that is not."""
+    """The newest checkpoint that is whole, and a line about each newer one that is not; None where there are none.
+
+    An unreadable checkpoint is renamed, so that it is not counted among those worth keeping.
+    """
     complaints: list[str] = []
     for path in reversed(_finished(folder)):
         try:
             return _read(path), complaints
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             complaints.append(f"{path}: unreadable ({error}); falling back to the checkpoint before it")
-    return None, complaints
+            _remove(path.with_name(f"unreadable-{path.name}"))
+            path.rename(path.with_name(f"unreadable-{path.name}"))
+    if unreadable := sorted(folder.glob("unreadable-*")):
+        raise UserError(f"{unreadable[-1]}: no checkpoint can be read; restore one, or start anew with another --run")
+    return None, []
 
 
 def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:

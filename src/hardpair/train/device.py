@@ -16,8 +16,6 @@ def pick_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         first_line = str(error).splitlines()[0]
         raise UserError(f"device: {name!r} cannot be used ({first_line}); try auto or cpu") from error
-    if device.type == "cpu":
-        keep_freed_memory()
     return device
 
 

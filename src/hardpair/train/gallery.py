@@ -4,6 +4,7 @@ Labels are read here and nowhere else in training, and only to say how many mine
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,7 +29,7 @@ def write_pairs(
         return
     anchor, negative, distance, candidates = found
     content = {
-        "images": min(len(images), LOOKED_AT),
+        "images": whole_batches(images, batch_size) * batch_size,
         "mined": len(anchor),
         "share": len(anchor) / max(candidates, 1),
         **_false_negatives(anchor, negative, images.labels),
@@ -40,21 +41,27 @@ def write_pairs(
     write_atomically(path, json.dumps(content).encode())
 
 
+def whole_batches(images: Images, batch_size: int) -> int:
+    """How many batches are looked at: at least one, so that a large batch is not too large."""
+    return max(1, min(len(images), LOOKED_AT) // batch_size)
+
+
 @torch.no_grad()
 def _mine(
     method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, int] | None:
     anchors, negatives, distances, candidates = [], [], [], 0
-    order = epoch_order(len(images), seed=seed, epoch=0)[:LOOKED_AT]
-    for step, ids in enumerate(order.split(batch_size)):
-        draw = Draw(seed, step, torch.arange(len(ids), device=device)).within("gallery")
-        pairs = method.hard_pairs(method.views(images.pixels[ids].to(device), draw))
+    order = epoch_order(len(images), seed=seed, epoch=0)
+    draw = Draw(seed, 0, torch.arange(batch_size, device=device)).within("gallery")
+    for step in range(whole_batches(images, batch_size)):  # whole ones only, as in training
+        ids = order[step * batch_size :][:batch_size]
+        pairs = method.hard_pairs(method.views(images.pixels[ids].to(device), replace(draw, step=step)))
         if pairs is None:
             return None
         anchors.append(ids[pairs.anchor.cpu()])
         negatives.append(ids[pairs.negative.cpu()])
         distances.append(pairs.distance.cpu())
-        candidates += len(ids) * (len(ids) - 1)
+        candidates += batch_size * (batch_size - 1)
     return torch.cat(anchors), torch.cat(negatives), torch.cat(distances), candidates
 
 
@@ -72,7 +79,8 @@ def _nearest_of_each(anchor: Tensor, negative: Tensor, distance: Tensor) -> list
     """The nearest pairs, no image twice, so that one odd image does not fill the gallery."""
     seen: set[int] = set()
     chosen = []
-    for k in distance.argsort().tolist():
+    # A pool of the nearest is enough to fill the gallery, and sorting it is quick however many were mined.
+    for k in distance.topk(min(len(distance), 200 * SHOWN), largest=False).indices.tolist():
         a, n = int(anchor[k]), int(negative[k])
         if not seen & {a, n}:
             seen |= {a, n}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hardpair.files import write_atomically
+from hardpair.files import append_json, write_atomically
 
 
 class Log:
@@ -15,8 +15,11 @@ class Log:
 
     def write(self, event: str, **values: Any) -> None:
         """Append one line."""
-        with self.path.open("a") as file:
-            file.write(json.dumps({"event": event, **values}) + "\n")
+        append_json(self.path, {"event": event, **values})
+
+    def has(self, event: str) -> bool:
+        """Whether such an event was logged."""
+        return self.path.exists() and f'{{"event": "{event}"' in self.path.read_text()
 
     def rewind(self, step: int) -> None:
         """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""

@@ -27,12 +27,12 @@ def pretrain(
     images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
+    facts = images.facts()
+    _check_images(facts, run)
     trainer = Trainer(recipe, run, images, place, checkpoint_every)  # a bad setting shows here: nothing is written yet
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
-    except OSError as error:
-        raise UserError(f"{run}: cannot be written ({error.strerror}); choose another place with --run") from error
+    run.mkdir(parents=True, exist_ok=True)
+    write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
+    write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
     return trainer.run_to_end()
 
 
@@ -56,6 +56,13 @@ def _check_run(recipe: Recipe, run: Path, *, resume: bool) -> None:
     if changed:
         words = ", ".join(f"{name} was {before.get(name)} and is now {now[name]}" for name in changed)
         raise UserError(f"{run}: cannot resume with other settings: {words}")
+
+
+def _check_images(facts: dict[str, Any], run: Path) -> None:
+    """Refuse to go on with other images than the run began with: order and result would silently change."""
+    file = run / "data.json"
+    if file.exists() and file.read_text() != json.dumps(facts, indent=2):
+        raise UserError(f"{run}: cannot resume: the images have changed since it began ({file} has their hash)")
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from hardpair.train.signals import StopRequest, stop_on_signals
 from hardpair.views import Draw
 
 LOG_EVERY = 10  # steps
+TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no reason to worry
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,13 @@ class Trainer:
         self.log = Log(run / "log.jsonl")
         self.step = self.first_step = 0
         self.troubles: set[str] = set()
+        self.vital = torch.zeros(())
 
     def run_to_end(self) -> Outcome:
         """Train from the newest checkpoint, if any, until done or told to stop."""
+        if self.log.has("end"):
+            print(f"{self.run} is finished already")
+            return Outcome("finished", self.total)
         notes = self._restore()
         began = time.monotonic()
         with stop_on_signals() as request, Display(self.total, self.step) as display:
@@ -72,7 +77,8 @@ class Trainer:
             self._train(request, display)
             self._save()
             if self.step < self.total:
-                self.log.write("stop", step=self.step, reason=f"signal {request.signal}")
+                seconds = round(time.monotonic() - began, 1)
+                self.log.write("stop", step=self.step, reason=f"signal {request.signal}", seconds=seconds)
                 return Outcome("stopped", self.step, request.signal)
             display.say("writing down the hardest pairs")
             write_pairs(
@@ -100,8 +106,8 @@ class Trainer:
                 self._save()
 
     def _warn(self, values: dict[str, float], display: Display) -> None:
-        """Say what is wrong when it begins to be; the first epoch is too early to judge."""
-        troubles = complaints(values) if values["epoch"] > 1 else {}
+        """Say what is wrong when it begins to be; the first steps are too early to judge."""
+        troubles = complaints(values) if self.step > TOO_EARLY else {}
         for kind in troubles.keys() - self.troubles:
             self.log.write("warning", step=self.step, text=troubles[kind])
             display.say(f"warning at step {self.step}: {troubles[kind]}")
@@ -116,6 +122,7 @@ class Trainer:
         outputs = self.method(views)
         outputs["loss"].backward()
         outputs["gradient_norm"] = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
+        self.vital = outputs["loss"].detach() + outputs["gradient_norm"]  # finite only if both are
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
@@ -133,11 +140,7 @@ class Trainer:
         values = meter.read()
         values["epoch"] = round(self.step / self.steps_per_epoch, 3)
         values["learning_rate"] = self.optimiser.param_groups[0]["lr"]
-        if not math.isfinite(values["loss"]):
-            raise UserError(
-                f"the loss is not finite at step {self.step}; nothing was saved after the last checkpoint; "
-                "lower learning_rate, or set clip"
-            )
+        self._require_finite(self.vital)
         self.log.write("step", step=self.step, **values)
         return values
 
@@ -154,7 +157,16 @@ class Trainer:
         self._log_start()
         return notes
 
+    def _require_finite(self, *tensors: Tensor) -> None:
+        """Never log or save what a loss or a gradient that is not a number has spoilt."""
+        if not all(bool(tensor.isfinite().all()) for tensor in tensors):
+            raise UserError(
+                f"loss, gradient or weights are not finite at step {self.step}; the last checkpoint is from before; "
+                "a lower learning_rate may help"
+            )
+
     def _save(self) -> None:
+        self._require_finite(self.vital, *self.method.state_dict().values())
         save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser)
         save_encoder(self.method.encoder, self.run, step=self.step)
 

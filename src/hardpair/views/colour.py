@@ -17,26 +17,6 @@ def grey(images: Tensor) -> Tensor:
     return (red * GREY[0]).add_(green, alpha=GREY[1]).add_(blue, alpha=GREY[2]).unsqueeze(1)
 
 
-def brightness(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with black."""
-    return _blend(images, torch.zeros_like(factor).view(-1, 1, 1, 1), factor)
-
-
-def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the mean luminance."""
-    return _blend(images, grey(images).mean(dim=(1, 2, 3), keepdim=True), factor)
-
-
-def saturation(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the luminance."""
-    return _blend(images, grey(images), factor)
-
-
-def _blend(images: Tensor, other: Tensor, factor: Tensor) -> Tensor:
-    factor = factor.view(-1, 1, 1, 1)
-    return (images * factor).add_(other * (1 - factor)).clamp_(0, 1)
-
-
 def hue(images: Tensor, shift: Tensor) -> Tensor:
     """Turn the hue by ``shift`` turns, keeping HSV's value and saturation.
 
@@ -65,22 +45,21 @@ def _complements(device: torch.device) -> Tensor:
     return torch.tensor([1 / 2, 5 / 6, 1 / 6], device=device).view(3, 1, 1)
 
 
-JITTERS = (brightness, contrast, saturation, hue)
-CONTRAST, SATURATION, HUE = 1, 2, 3  # places in JITTERS
+BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)  # the operations of a jitter
 
 
 def jitter(images: Tensor, factors: tuple[Tensor, Tensor, Tensor, Tensor], order: Tensor) -> Tensor:
     """Brightness, contrast, saturation and hue, by factors of (N,) each, for image n in the order ``order[n]``.
 
-    ``order`` is (N, 4): positions in JITTERS, the first applied first; -1 does nothing. Changes ``images`` and
-    returns it. Three of the four are a blend with something, so each slot is one blend of the whole batch; only
-    hue, which is dear, works on the images that have it in this slot.
+    ``order`` is (N, slots): BRIGHTNESS, CONTRAST, SATURATION or HUE, the first applied first; -1 does nothing.
+    Changes ``images`` and returns it. Three of the four are a blend with something, so each slot is one blend of the
+    whole batch; only hue, which is dear, works on the images that have it in this slot.
     """
     # What each slot keeps of the image, and what it adds of the luminance and of its mean; hue and nothing keep all.
     factor = torch.stack([*factors[:HUE], torch.ones_like(factors[0])], dim=1)
-    keep = factor.gather(1, torch.where(order < 0, HUE, order))  # (N, 4)
+    keep = factor.gather(1, torch.where(order < 0, HUE, order))  # (N, slots)
     of_luminance, of_mean = (1 - keep) * (order == SATURATION), (1 - keep) * (order == CONTRAST)
-    weights = torch.stack([keep, of_luminance, of_mean]).unsqueeze(-1).unsqueeze(-1)  # (3, N, 4, 1, 1)
+    weights = torch.stack([keep, of_luminance, of_mean]).unsqueeze(-1).unsqueeze(-1)  # (3, N, slots, 1, 1)
     for slot in range(order.shape[1]):
         keep, of_luminance, of_mean = weights[:, :, slot : slot + 1]  # (N, 1, 1, 1) each
         other = grey(images)
