@@ -20,7 +20,6 @@ if sys.argv[1] == "kept":
     keep_freed_memory()
 images = open_images("sample", "train", size=32, root=Path())
 trainer, meter, times = Trainer(find_recipe("demo"), Path(), images, torch.device("cpu"), 10**9), Meter(), []
-trainer.first_step = 0
 for _ in range(40):
     began = time.perf_counter()
     trainer._one_step(meter)

@@ -17,7 +17,7 @@ import torch
 
 from hardpair.data import open_images
 from hardpair.recipes import find_recipe
-from hardpair.train import pick_device
+from hardpair.train import keep_freed_memory, pick_device
 from hardpair.train.meter import Meter
 from hardpair.train.trainer import Trainer
 from hardpair.views import plain_view
@@ -31,7 +31,6 @@ def measure(encoder: str, width: float) -> tuple[float, float]:
     images = open_images("sample", "train", size=32, root=Path())
     with tempfile.TemporaryDirectory() as folder:
         trainer, meter = Trainer(recipe, Path(folder), images, pick_device("cpu"), 10**9), Meter()
-        trainer.first_step = 0
         method = trainer.method
         view = plain_view(images.pixels[: recipe.batch_size]).contiguous(memory_format=torch.channels_last)
         student = method.student[0]
@@ -54,11 +53,12 @@ def measure(encoder: str, width: float) -> tuple[float, float]:
 
 def main() -> None:
     """Print a line an encoder."""
+    keep_freed_memory()
     print(f"training step at 32 px, batch 160, {torch.get_num_threads()} threads")
     for encoder, width in (("resnet10", 0.25), ("resnet18", 0.25), ("resnet18", 1.0)):
         bare, step = measure(encoder, width)
         times = f"bare {bare * 1e3:7.1f} ms  whole {step * 1e3:7.1f} ms"
-        print(f"  {encoder} width {width:<5} {times}  ratio {step / bare:.3f}")
+        print(f"  {encoder} width {width:<5} {times}  ratio {step / bare:.3f}", flush=True)
 
 
 if __name__ == "__main__":

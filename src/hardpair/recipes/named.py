@@ -6,8 +6,8 @@ from hardpair.recipes.recipe import Recipe, Setting
 WORKING: dict[str, Setting] = {
     "head_hidden": 512,
     "head_outputs": 128,
-    "teacher_view": "strong",
-    "student_view": "strong",
+    "teacher_view": "balanced",
+    "student_view": "balanced",
     "alpha_pos": 1.0,
     "alpha_neg": 1.0,
     "threshold": 1.2,

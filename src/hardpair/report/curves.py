@@ -33,7 +33,7 @@ class Panel:
 
 
 MAIN = (
-    Panel("loss", "Loss", "Falls, then flattens; a sudden rise means trouble."),
+    Panel("loss", "Loss", "What training lowers. Where pairs are mined, it rises as fewer are."),
     Panel(
         "mined", "Share of pairs mined", "At 0 % nothing is pushed apart; near 100 % mining no longer chooses.", 0, True
     ),
