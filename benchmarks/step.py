@@ -17,7 +17,7 @@ import torch
 
 from hardpair.data import open_images
 from hardpair.recipes import find_recipe
-from hardpair.train import keep_freed_memory, pick_device
+from hardpair.train import pick_device
 from hardpair.train.meter import Meter
 from hardpair.train.trainer import Trainer
 from hardpair.views import plain_view
@@ -53,7 +53,6 @@ def measure(encoder: str, width: float) -> tuple[float, float]:
 
 def main() -> None:
     """Print a line an encoder."""
-    keep_freed_memory()
     print(f"training step at 32 px, batch 160, {torch.get_num_threads()} threads")
     for encoder, width in (("resnet10", 0.25), ("resnet18", 0.25), ("resnet18", 1.0)):
         bare, step = measure(encoder, width)

@@ -93,7 +93,7 @@ def pretrain(arguments: Sequence[str]) -> int:
     run = place.run or Path("runs") / recipe.name
     if place.checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
-    prepare(place.threads)
+    use_threads(place.threads)
     outcome = train(
         recipe,
         run,
@@ -115,7 +115,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     from hardpair.evaluate import evaluate_run
     from hardpair.train import pick_device
 
-    prepare(options.threads)
+    use_threads(options.threads)
     evaluate_run(
         options.run,
         options.protocol,
@@ -199,17 +199,14 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
     return VERBS[verb](arguments)
 
 
-def prepare(threads: int) -> None:
-    """Set the process up for tensors: as many threads as asked for, and memory kept for the next step."""
-    if threads < 0:
-        raise UserError(f"threads: must be 0 (torch's choice) or more, not {threads}")
-    import torch
+def use_threads(count: int) -> None:
+    """Set torch's threads, where asked to."""
+    if count < 0:
+        raise UserError(f"threads: must be 0 (torch's choice) or more, not {count}")
+    if count:
+        import torch
 
-    from hardpair.train import keep_freed_memory
-
-    keep_freed_memory()
-    if threads:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(count)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
     nearest, regression = scores
     assert nearest["settings"] == {"k": 50, "temperature": 0.1}
     assert regression["settings"]["held_share"] == 0.2
+    assert regression["chosen"]["encoder"]["strength"] in regression["settings"]["strengths"]
     for score in scores:
+        assert score["metrics"].keys() == score["control"].keys() == {"top1", "top5"}
         assert 10 < score["metrics"]["top1"] < score["metrics"]["top5"] <= 100
         assert 10 < score["control"]["top1"] < 100
         assert score["control"] != score["metrics"]

@@ -50,11 +50,14 @@ def evaluate_run(
     for name in protocols:
         began = time.monotonic()
         protocol, given = PROTOCOLS[name], settings.get(name, {})
+        metrics, chosen = _split(protocol(*_with_labels(features, train, test), **given))
+        random_metrics, random_chosen = _split(protocol(*_with_labels(control, train, test), **given))
         score = {
             "protocol": name,
             "settings": _all_settings(protocol, given),
-            "metrics": protocol(*_with_labels(features, train, test), **given),
-            "control": protocol(*_with_labels(control, train, test), **given),
+            "metrics": metrics,
+            "control": random_metrics,
+            "chosen": {"encoder": chosen, "control": random_chosen},
             "data": data_facts,
             "on": on,
             "image_size": size,
@@ -81,6 +84,12 @@ def _with_labels(features: tuple[Tensor, Tensor], train: Images, test: Images) -
     assert train.labels is not None
     assert test.labels is not None
     return (features[0], train.labels), (features[1], test.labels)
+
+
+def _split(result: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """What was measured, and what the protocol chose on the way (linear's strength)."""
+    measured = {name: value for name, value in result.items() if name.startswith("top")}
+    return measured, {name: value for name, value in result.items() if name not in measured}
 
 
 def _all_settings(protocol: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

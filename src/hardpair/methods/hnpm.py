@@ -106,7 +106,7 @@ class HNPM(Method):
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """Eq. 6: the student follows the teacher."""
         if self.block_student_gradient:
-            average_into(self.student, nn.Sequential(self.encoder, self.head), keep=self.tau)
+            average_into(self.student, self.encoder, self.head, keep=self.tau)
 
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:

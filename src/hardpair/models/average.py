@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def averaged_copy(trained: nn.Module) -> nn.Module:
@@ -12,9 +12,10 @@ def averaged_copy(trained: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def average_into(averaged: nn.Module, trained: nn.Module, *, keep: float) -> None:
-    """``averaged ← keep · averaged + (1 - keep) · trained``, parameters only.
+def average_into(averaged: nn.Module, *trained: nn.Module, keep: float) -> None:
+    """``averaged ← keep · averaged + (1 - keep) · trained``, parameters only; the trained modules in order.
 
     Batch norm statistics are not averaged: the averaged module runs in training mode and keeps its own.
     """
-    torch._foreach_lerp_(list(averaged.parameters()), list(trained.parameters()), 1 - keep)
+    source: list[Tensor] = [parameter for module in trained for parameter in module.parameters()]
+    torch._foreach_lerp_(list(averaged.parameters()), source, 1 - keep)

@@ -1,7 +1,7 @@
 """Training: one pretraining loop and what it stands on."""
 
-from hardpair.train.device import keep_freed_memory, pick_device
+from hardpair.train.device import pick_device
 from hardpair.train.pretrain import pretrain
 from hardpair.train.trainer import Outcome
 
-__all__ = ["Outcome", "keep_freed_memory", "pick_device", "pretrain"]
+__all__ = ["Outcome", "pick_device", "pretrain"]

@@ -13,8 +13,12 @@ GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
 
 def grey(images: Tensor) -> Tensor:
     """Luminance, (N, 1, H, W)."""
-    red, green, blue = images.unbind(1)
-    return (red * GREY[0]).add_(green, alpha=GREY[1]).add_(blue, alpha=GREY[2]).unsqueeze(1)
+    return torch.matmul(_grey_weights(images.device), images.flatten(2)).view(-1, 1, *images.shape[2:])
+
+
+@functools.cache
+def _grey_weights(device: torch.device) -> Tensor:
+    return torch.tensor([GREY], device=device)  # (1, 3)
 
 
 def hue(images: Tensor, shift: Tensor) -> Tensor:
@@ -67,5 +71,5 @@ def jitter(images: Tensor, factors: tuple[Tensor, Tensor, Tensor, Tensor], order
         torch.addcmul(mean, other, of_luminance, out=other)
         torch.addcmul(other, images, keep, out=images).clamp_(0, 1)
         rows = (order[:, slot] == HUE).nonzero()[:, 0]
-        images[rows] = hue(images[rows], factors[HUE][rows])
+        images.index_copy_(0, rows, hue(images.index_select(0, rows), factors[HUE][rows]))
     return images
