@@ -110,9 +110,9 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_display_shows_what_matters(terminal):
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+@pytest.mark.parametrize(("terminal", "width"), [(True, 80), (True, 200), (False, 80)])
+def test_display_shows_what_matters(terminal, width):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, soft_wrap=True)
     with Display(100, console=console) as display:
         display.say("hello [not markup]")
         display.step(50)

@@ -1,13 +1,25 @@
 """What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 PLAIN_SECONDS = 10.0  # between plain lines
+
+
+class Bar(Progress):
+    """A bar with the figures on a line of their own, so that both fit a narrow terminal."""
+
+    figures = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and below it what was logged last."""
+        yield from super().get_renderables()
+        yield Text(self.figures)
 
 
 class Display:
@@ -16,18 +28,17 @@ class Display:
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
         self.console = console or Console(soft_wrap=True)
         self.total, self.start, self.began, self.last_line = total, start, time.monotonic(), 0.0
-        self.bar = Progress(
+        self.bar = Bar(
             TextColumn("step"),
             MofNCompleteColumn(),
-            BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
+            BarColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task("starting", total=total, completed=start)
+        self.task = self.bar.add_task("", total=total, completed=start)
 
     def __enter__(self) -> "Display":
         self.bar.start()
@@ -47,7 +58,7 @@ class Display:
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         """New averages were logged."""
         text = describe(values)
-        self.bar.update(self.task, description=text)
+        self.bar.figures = text
         due = time.monotonic() - self.last_line >= PLAIN_SECONDS or step == self.total
         if not self.console.is_terminal and due:
             self.last_line = time.monotonic()
