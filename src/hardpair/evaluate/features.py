@@ -16,7 +16,7 @@ def extract(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
     """Features of the plain images, float32 (N, num_features) on the CPU. Refuses an encoder in training mode."""
     if any(module.training for module in encoder.modules()):
         raise ValueError("the encoder is in training mode, so batch norm would mix images; call .eval() first")
-    encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    encoder = encoder.to(device).to(memory_format=torch.channels_last)
     parts = []
     with progress(f"features of {images.name}", len(images)) as advance:
         for batch in images.pixels.split(BATCH):

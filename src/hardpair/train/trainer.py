@@ -55,7 +55,7 @@ class Trainer:
         self.checkpoint_every = checkpoint_every
         self.steps_per_epoch = len(images) // recipe.batch_size
         self.total = recipe.epochs * self.steps_per_epoch
-        self.method = build_method(recipe).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.method = build_method(recipe).to(device).to(memory_format=torch.channels_last)
         self.optimiser = build_optimiser(self.method, recipe)
         self.trained = [p for p in self.method.parameters() if p.requires_grad]
         self.positions = torch.arange(recipe.batch_size, device=device)
