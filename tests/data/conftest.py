@@ -33,7 +33,7 @@ def paint(root: Path) -> Paint:
     def write(name: str, colour: object = (200, 100, 50), size: tuple[int, int] = (12, 10), mode: str = "RGB") -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new(mode, size, colour).save(path)  # type: ignore[arg-type]
+        Image.new(mode, size, colour).save(path)
         return path
 
     return write

@@ -9,11 +9,9 @@ from hardpair.report.scores import protocol_title
 from hardpair.report.words import plain
 
 
-def how_to_read(run: Run) -> Html:
+def how_to_read(_run: Run) -> Html:
     """Three sentences for a reader who has never seen such a page."""
     labels = "The encoder learned from images alone; labels come in only afterwards, to measure and to look. "
-    if run.recipe.get("method") == "supervised":
-        labels = "The encoder learned from labelled images, as a baseline for methods that do without. "
     control = (
         "A random encoder of the same shape already tells some images apart, so what matters is the distance between "
         "the two, not the height of one bar. "

@@ -30,9 +30,8 @@ def what_was_done(run: Run) -> str:
     recipe, start = run.recipe, run.start
     images = f"{count(start['images'])} images of {start.get('data', recipe.get('data'))}" if "images" in start else ""
     images = images or f"the images of {recipe.get('data', 'an unnamed source')}"
-    labels = "" if recipe.get("method") == "supervised" else " without labels"
     method = method_name(str(recipe.get("method", "an unnamed method")))
-    return f"{_encoder(recipe)} {_learned(run)} from {images}{labels}{_epochs(run)}, by {method}"
+    return f"{_encoder(recipe)} {_learned(run)} from {images} without labels{_epochs(run)}, by {method}"
 
 
 def _encoder(recipe: Record) -> str:

@@ -9,7 +9,7 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
 
 _METRICS = {"top1": "top-1", "top5": "top-5", "mean_per_class": "mean per class"}
-_METHODS = {"hnpm": "hard negative pair mining (HNPM)", "supervised": "labels (the supervised baseline)"}
+_METHODS = {"hnpm": "hard negative pair mining (HNPM)"}
 
 
 def numeric(value: Any) -> float | None:
