@@ -2,22 +2,56 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
+import torch
 
+from hardpair import METHODS
+from hardpair.data import Images
 from hardpair.errors import UserError
-from hardpair.recipes import RECIPES, Recipe, find_recipe
+from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe
 from hardpair.train.trainer import build_method
+
+
+def noise(size: int) -> Images:
+    pixels = torch.randint(256, (20, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return Images(pixels, torch.arange(20) % 2, ("even", "odd"), "noise")
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_builds_and_survives_json(name):
     recipe = find_recipe(name)
     assert recipe.name == name
-    small = dataclasses.replace(recipe, width=1 / 16)
-    build_method(small)
+    small = dataclasses.replace(recipe, width=1 / 8, encoder="resnet10")
+    build_method(small, noise(recipe.image_size))
     again = Recipe.from_json(json.loads(json.dumps(recipe.to_json())))
     assert again.to_json() == recipe.to_json()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_says_its_command_its_cost_and_what_to_expect(name):
+    words = describe_recipe(name)
+    command = re.search(r"^Command:  (.+)$", words, re.MULTILINE).group(1)
+    assert command.split()[:3] == ["hardpair", "pretrain", name] or (name, command) == (
+        "demo/hnpm",
+        "hardpair pretrain",
+    )
+    assert re.search(r"^Cost: +\S", words, re.MULTILINE)
+    assert re.search(r"^Expected: +\S", words, re.MULTILINE)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_have_every_method_and_the_supervised_baseline(family):
+    assert {name.split("/")[1] for name in RECIPES if name.startswith(f"{family}/")} == {*METHODS, SUPERVISED}
+    assert find_recipe(family) == find_recipe(f"{family}/hnpm")
+
+
+def test_demo_recipes_differ_in_the_method_alone():
+    shared = ("data", "image_size", "encoder", "width", "small_images", "epochs", "batch_size", "seed")
+    for method in [*METHODS, SUPERVISED]:
+        for field in (*shared, "optimiser", "learning_rate", "schedule", "clip"):
+            assert getattr(find_recipe(f"demo/{method}"), field) == getattr(find_recipe("demo"), field), (method, field)
 
 
 def test_paper_is_literal():

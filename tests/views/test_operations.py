@@ -97,7 +97,7 @@ def test_crop_flip_blur(seed, size):
         [tv.resized_crop(x, *box, [size, size]) for x, box in zip(images, places, strict=True)],
         [tv.resized_crop(x, *box, [size, size]) for x, box in zip(whole, places, strict=True)],
     )
-    blur = geometry.blur_matrix(size, torch.device("cpu"), kernel=3, sigma=1.5).expand(len(images), -1, -1)
+    blur = geometry.blur_matrix(size, 3, torch.full((len(images),), 1.5))
     agree(
         geometry.apply(images, blur, blur),
         [tv.gaussian_blur(x, [3, 3], [1.5, 1.5]) for x in images],
@@ -115,7 +115,7 @@ def test_crop_flip_blur(seed, size):
 
 def test_wide_blur_reflects_like_torchvision():
     images = random_images(0, 24).float() / 255
-    blur = geometry.blur_matrix(24, torch.device("cpu"), kernel=23, sigma=2.0).expand(len(images), -1, -1)
+    blur = geometry.blur_matrix(24, 23, torch.full((len(images),), 2.0))
     agree(geometry.apply(images, blur, blur), [tv.gaussian_blur(x, [23, 23], [2.0, 2.0]) for x in images])
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torchvision.transforms.v2 import functional as tv
 
+from hardpair.pixels import MEAN, STD
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view
-from hardpair.views.policies import MEAN, STD
 
 
 def images(count: int = 12, size: int = 16) -> torch.Tensor:
@@ -45,7 +45,7 @@ def test_paper_policy_is_the_papers():
     policy = POLICIES["paper"]
     assert (policy.brightness, policy.contrast, policy.saturation, policy.hue) == (0.8, 0.8, 0.8, 0.2)
     assert (policy.jitter, policy.grey, policy.flip, policy.blur) == (0.8, 0.2, 0.5, 0.1)
-    assert (policy.blur_kernel, policy.blur_sigma, policy.crop) == (3, 1.5, (0.8, 1.0))
+    assert (policy.blur_kernel, policy.blur_sigma, policy.crop) == (3, (1.5, 1.5), (0.8, 1.0))
 
 
 def test_shares_of_images_touched():

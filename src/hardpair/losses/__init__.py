@@ -1,5 +1,15 @@
 """Losses: pure functions of tensors; each docstring names its equation."""
 
+from hardpair.losses.contrastive import cosine_regression, find_own, info_nce, nt_xent
 from hardpair.losses.hnpm import dissimilarity, hard_negatives, hnpm_loss, normalise
 
-__all__ = ["dissimilarity", "hard_negatives", "hnpm_loss", "normalise"]
+__all__ = [
+    "cosine_regression",
+    "dissimilarity",
+    "find_own",
+    "hard_negatives",
+    "hnpm_loss",
+    "info_nce",
+    "normalise",
+    "nt_xent",
+]

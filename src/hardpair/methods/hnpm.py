@@ -19,7 +19,7 @@ from hardpair.errors import require_range
 from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss
 from hardpair.methods.method import Method, Pairs
 from hardpair.models import Encoder, average_into, averaged_copy, build_head
-from hardpair.views import POLICIES, Draw, augmented_view, plain_view
+from hardpair.views import POLICIES, Draw, PolicyName, augmented_view, plain_view, two_views
 
 
 class HNPM(Method):
@@ -47,8 +47,8 @@ class HNPM(Method):
         *,
         head_hidden: int = 0,
         head_outputs: int = 0,
-        teacher_view: Literal["paper", "strong", "balanced"] = "paper",
-        student_view: Literal["plain", "paper", "strong", "balanced"] = "plain",
+        teacher_view: PolicyName = "paper",
+        student_view: Literal["plain", PolicyName] = "plain",
         alpha_pos: float = 0.8,
         alpha_neg: float = 0.1,
         threshold: float = 1.0,
@@ -75,13 +75,10 @@ class HNPM(Method):
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """The teacher's augmented image and the student's plain one."""
-        if self.student_view == self.teacher_view:  # both in one call, which is faster and gives the same views
-            both = draw.within("teacher", "student")
-            return list(augmented_view(torch.cat([images, images]), POLICIES[self.teacher_view], both).chunk(2))
-        augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
         if self.student_view == "plain":
+            augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
             return [augmented, plain_view(images)]
-        return [augmented, augmented_view(images, POLICIES[self.student_view], draw.within("student"))]
+        return two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """Eq. 1 and Eq. 7."""

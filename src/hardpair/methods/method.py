@@ -1,6 +1,7 @@
 """The contract of a method."""
 
 import abc
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -25,6 +26,13 @@ class Method(nn.Module, abc.ABC):
     """
 
     encoder: Encoder  # all that an evaluator is handed
+
+    def prepare(self, pixels: Tensor) -> None:
+        """Look at all the images, uint8 (N, 3, H, W), before anything runs: size a memory, refuse what cannot work."""
+
+    def constant_rate(self) -> Iterable[nn.Parameter]:
+        """Parameters whose learning rate no schedule changes."""
+        return ()
 
     @abc.abstractmethod
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:

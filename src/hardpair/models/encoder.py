@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from timm.layers.norm import GroupNorm1
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from torch import Tensor, nn
 
 from hardpair.errors import UserError, nearest, require_range
+from hardpair.models.colour_streams import ColourStreams
+from hardpair.models.patch_grid import PatchGrid
 
 DEPTHS: dict[str, tuple[Any, tuple[int, int, int, int]]] = {
     "resnet10": (BasicBlock, (1, 1, 1, 1)),
@@ -23,11 +26,11 @@ DEPTHS: dict[str, tuple[Any, tuple[int, int, int, int]]] = {
 class Encoder(nn.Module):
     """(N, 3, H, W) normalised images → (N, num_features). Remembers the settings that rebuild it."""
 
-    def __init__(self, trunk: ResNet, settings: dict[str, Any]) -> None:
+    def __init__(self, trunk: nn.Module, num_features: int, settings: dict[str, Any]) -> None:
         super().__init__()
         self.trunk = trunk
         self.settings = settings
-        self.num_features: int = trunk.num_features
+        self.num_features = num_features
         self.step = 0  # how long it was trained
 
     def forward(self, images: Tensor) -> Tensor:
@@ -36,31 +39,48 @@ class Encoder(nn.Module):
         return features
 
 
-def build_encoder(name: str, *, width: float = 1, small_images: bool = False) -> Encoder:
+def build_encoder(
+    name: str, *, width: float = 1, small_images: bool = False, colour_streams: bool = False, patch: int = 0
+) -> Encoder:
     """A freshly initialised ResNet, ``"resnet50"`` say.
 
     ``width`` multiplies every convolution's channels, the stem's too (SimCLR's "2x"; a fraction makes a small net).
     ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
+    ``colour_streams`` makes two ResNets of half the width, one for luminance and one for colour (CMC).
+    ``patch`` applies the ResNet, with layer norm, to overlapping patches of that side and averages (CPC).
     """
     if name not in DEPTHS:
         raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
-    require_range("width", width, 1 / 16, 4)
+    require_range("width", width, 1 / 8 if colour_streams else 1 / 16, 4)
+    settings = {"name": name, "width": width, "small_images": small_images}
+    if colour_streams:
+        luminance, colour = (_trunk(name, width / 2, small_images, inputs=inputs) for inputs in (1, 2))
+        features = luminance.num_features + colour.num_features
+        return Encoder(ColourStreams(luminance, colour), features, {**settings, "colour_streams": True})
+    if patch:
+        trunk = _trunk(name, width, small_images, norm=GroupNorm1)
+        return Encoder(PatchGrid(trunk, patch), trunk.num_features, {**settings, "patch": patch})
+    trunk = _trunk(name, width, small_images)
+    return Encoder(trunk, trunk.num_features, settings)
+
+
+def _trunk(name: str, width: float, small_images: bool, *, inputs: int = 3, norm: Any = nn.BatchNorm2d) -> Any:
     block, layers = DEPTHS[name]
     channels = tuple(round(c * width) for c in (64, 128, 256, 512))
-    trunk = ResNet(block, layers, num_classes=0, channels=channels)
-    _set_stem(trunk, channels[0], small_images)
+    trunk = ResNet(block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm)
+    _set_stem(trunk, channels[0], small_images, inputs, norm)
     trunk.init_weights()
-    return Encoder(trunk, {"name": name, "width": width, "small_images": small_images})
+    return trunk
 
 
-def _set_stem(trunk: Any, channels: int, small_images: bool) -> None:
+def _set_stem(trunk: Any, channels: int, small_images: bool, inputs: int, norm: Any) -> None:
     """Give the stem its width (timm's is always 64) and, for small images, a kernel of 3 and stride 1."""
     if small_images:
-        trunk.conv1 = nn.Conv2d(3, channels, 3, stride=1, padding=1, bias=False)
+        trunk.conv1 = nn.Conv2d(inputs, channels, 3, stride=1, padding=1, bias=False)
         trunk.maxpool = nn.Identity()
     else:
-        trunk.conv1 = nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False)
-    trunk.bn1 = nn.BatchNorm2d(channels)
+        trunk.conv1 = nn.Conv2d(inputs, channels, 7, stride=2, padding=3, bias=False)
+    trunk.bn1 = norm(channels)
     first = trunk.layer1[0]
     first.conv1 = _with_inputs(first.conv1, channels)
     if isinstance(first, BasicBlock):

@@ -32,8 +32,10 @@ def load_encoder(run: str | Path) -> Encoder:
             raise UserError(f"{file}: not found; {folder} holds no trained encoder (has pretraining finished?)")
     try:
         shape = json.loads(shape_file.read_text())
-        encoder = build_encoder(shape["name"], width=shape["width"], small_images=shape["small_images"])
-        encoder.step = int(shape["step"])
+        step = int(shape.pop("step"))
+        shape.pop("num_features")  # follows from the rest; written for people
+        encoder = build_encoder(**shape)
+        encoder.step = step
         tensors = load_file(weights_file)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder}: the saved encoder cannot be read ({error}); restore it or train again") from error

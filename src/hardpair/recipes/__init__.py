@@ -1,6 +1,15 @@
 """Recipes: named, complete descriptions of a pretraining run."""
 
-from hardpair.recipes.named import RECIPES, find_recipe
-from hardpair.recipes.recipe import Recipe, Setting, method_settings
+from hardpair.recipes.named import FAMILIES, RECIPES, describe_recipe, find_recipe
+from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, method_settings
 
-__all__ = ["RECIPES", "Recipe", "Setting", "find_recipe", "method_settings"]
+__all__ = [
+    "FAMILIES",
+    "RECIPES",
+    "SUPERVISED",
+    "Recipe",
+    "Setting",
+    "describe_recipe",
+    "find_recipe",
+    "method_settings",
+]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hardpair.errors import UserError
-from hardpair.recipes.named import RECIPES, find_recipe
+from hardpair.recipes.named import FAMILIES, find_recipe
 from hardpair.recipes.recipe import Recipe, method_settings
 
 P = TypeVar("P")
@@ -15,7 +15,8 @@ Parser = Callable[[type[Any], Sequence[str], str], Any]
 def parse_recipe(arguments: Sequence[str], place: type[P], parse: Parser) -> tuple[Recipe, P]:
     """The recipe that ``[RECIPE] [--field value …]`` describes, and where to run it (an instance of ``place``)."""
     named = bool(arguments) and not arguments[0].startswith("-")
-    recipe, rest = find_recipe(arguments[0] if named else "demo"), arguments[1 if named else 0 :]
+    name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
+    recipe = dataclasses.replace(find_recipe(name), name=name)  # what was typed is what the run is called
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:  # the recipe's settings belong to its own method
         recipe = dataclasses.replace(recipe, method=method, settings={})
@@ -51,8 +52,8 @@ def _command(recipe: Recipe, place: type[Any]) -> type[Any]:
     )
     command.__doc__ = (
         "Train an encoder without labels.\n\n"
-        f"RECIPE is one of {', '.join(RECIPES)} (the demo when not given); the values below are those of "
-        f"{recipe.name}, and any of them can be given another value."
+        f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper (demo/hnpm when not given; hardpair "
+        f"recipes lists them); the values below are those of {recipe.name}, and any of them can be given another value."
     )
     return command
 
@@ -67,4 +68,4 @@ def _as_dataclass(name: str, kinds: dict[str, Any], values: dict[str, Any], doc:
 def _method_doc(method: str) -> str | None:
     from hardpair.methods import METHODS
 
-    return METHODS[method].__doc__
+    return METHODS[method].__doc__ if method in METHODS else None

@@ -1,46 +1,53 @@
-"""The recipes that have a name. Each says what it costs and what it should give."""
+"""The recipes that have a name: ``family/method``, and the two of the paper's own."""
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
 
 from hardpair.errors import UserError, nearest
-from hardpair.recipes.recipe import Recipe, Setting
+from hardpair.methods import METHODS
+from hardpair.recipes import cifar10, demo, imagenet
+from hardpair.recipes.recipe import SUPERVISED, Recipe
 
-WORKING: dict[str, Setting] = {
-    "head_hidden": 512,
-    "head_outputs": 128,
-    "teacher_view": "balanced",
-    "student_view": "balanced",
-    "alpha_pos": 1.0,
-    "alpha_neg": 1.0,
-    "threshold": 1.2,
-    "norm": "l2",
+
+def paper() -> Recipe:
+    """The paper to the letter (no head, alpha .8/.1, threshold 1, tau .5, Adam .1, batch 160, clip 1) with the demo's
+    photos and encoder. imagenet/hnpm is the same at the paper's own scale.
+
+    Command:  hardpair pretrain paper
+    Cost:     4 forwards an image, 100 epochs; about ten minutes on two CPU cores.
+    Expected: poor; docs/log.md has its result.
+    """
+    return Recipe(
+        name="paper",
+        encoder="resnet10",
+        width=0.25,
+        epochs=100,
+        batch_size=160,
+        optimiser="adam",
+        learning_rate=0.1,
+        schedule="paper",
+        clip=1.0,
+    )
+
+
+FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
+
+_MADE_BY: dict[str, Callable[[], Recipe]] = {
+    "paper": paper,
+    **{f"{family}/{m}": getattr(module, m) for family, module in FAMILIES.items() for m in [*METHODS, SUPERVISED]},
 }
-"""Settings of HNPM that work at small scale; docs/method.md says why."""
-
-DEMO = Recipe(name="demo", encoder="resnet10", width=0.25, epochs=40, settings=WORKING)
-"""HNPM on the 5,000 bundled photos: about four minutes on two CPU cores. docs/log.md has the scores of three seeds."""
-
-PAPER = Recipe(
-    name="paper",
-    encoder="resnet10",
-    width=0.25,
-    epochs=100,
-    batch_size=160,
-    optimiser="adam",
-    learning_rate=0.1,
-    schedule="paper",
-    clip=1.0,
-)
-"""The paper to the letter (no head, alpha .8/.1, threshold 1, tau .5, Adam .1, batch 160, clip 1) with the demo's
-photos and encoder, about ten minutes. For the paper's own scale give --data, --image-size 224, --no-small-images,
---encoder resnet50 and --width 1. docs/log.md has its result here, which is poor."""
-
-CIFAR10 = Recipe(name="cifar10", data="cifar10", encoder="resnet18", epochs=200, settings=WORKING)
-"""The working settings on the 50,000 training images of CIFAR-10 with a full ResNet-18. Made for a GPU; not run yet."""
-
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (DEMO, PAPER, CIFAR10)}
+RECIPES: dict[str, Recipe] = {name: make() for name, make in _MADE_BY.items()}
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of that name."""
+    """The recipe of that name; a family alone means its HNPM."""
+    name = f"{name}/hnpm" if name in FAMILIES else name
     if name not in RECIPES:
-        raise UserError(f"recipe: there is no {name!r}{nearest(name, RECIPES)}")
+        raise UserError(f"recipe: there is no {name!r}{nearest(name, [*RECIPES, *FAMILIES])}")
     return RECIPES[name]
+
+
+def describe_recipe(name: str) -> str:
+    """What a recipe is, its command, its cost and the score to expect."""
+    return inspect.cleandoc(_MADE_BY[find_recipe(name).name].__doc__ or "")

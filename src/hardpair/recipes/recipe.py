@@ -11,6 +11,9 @@ from typing import Any, Literal, get_args, get_origin
 from hardpair.errors import UserError, nearest, require_range
 from hardpair.methods import METHODS
 
+SUPERVISED = "supervised"
+"""Not a method, since methods never see labels, but a recipe may name it: the baseline trained with labels."""
+
 Setting = bool | int | float | str
 
 
@@ -20,7 +23,7 @@ class Recipe:
 
     Args:
         name: what the recipe is called; also the default name of the run.
-        method: which method learns.
+        method: which method learns; "supervised" is the baseline that uses the labels.
         data: "sample" (bundled photos), "cifar10", or a folder of images.
         image_size: side in pixels to which images are resized once, before training.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
@@ -31,7 +34,8 @@ class Recipe:
         optimiser: adam, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms.
-        schedule: "cosine" falls to 0 over the run, step by step; "paper" is a cosine of 100 epochs, by epoch.
+        schedule: "cosine" falls to 0 over the run, step by step; "steps" divides by ten after 60 and 80 % of it;
+            "paper" is a cosine of 100 epochs, by epoch.
         warmup_epochs: the learning rate rises linearly from 0 over these.
         clip: largest norm of the whole gradient; 0 turns clipping off.
         seed: of weights, order and views.
@@ -50,7 +54,7 @@ class Recipe:
     optimiser: Literal["adam", "sgd", "lars"] = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    schedule: Literal["cosine", "paper"] = "cosine"
+    schedule: Literal["cosine", "steps", "paper"] = "cosine"
     warmup_epochs: float = 0.0
     clip: float = 1.0
     seed: int = 0
@@ -89,8 +93,10 @@ class Recipe:
 
 def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:
     """Name → (type, default) of a method's settings, read from its signature."""
+    if method == SUPERVISED:
+        return {}
     if method not in METHODS:
-        raise UserError(f"method: there is no {method!r}{nearest(method, METHODS)}")
+        raise UserError(f"method: there is no {method!r}{nearest(method, [*METHODS, SUPERVISED])}")
     parameters = inspect.signature(METHODS[method].__init__).parameters.values()
     return {p.name: (p.annotation, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
 

@@ -1,6 +1,8 @@
 """Optimisers and learning rates."""
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from timm.optim.lars import Lars
@@ -10,21 +12,29 @@ from hardpair.recipes import Recipe
 
 MOMENTUM = 0.9
 PAPER_T_MAX = 100  # "the maximum number of iterations": CosineAnnealingLR's T_max, stepped once an epoch
+DROPS = (0.6, 0.8)  # shares of the run at which the schedule "steps" divides the learning rate by ten
 
 
-def build_optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def build_optimiser(
+    module: nn.Module, recipe: Recipe, constant_rate: Iterable[nn.Parameter] = ()
+) -> torch.optim.Optimizer:
     """The recipe's optimiser over the parameters that want a gradient; biases and norms take no weight decay."""
+    constant = set(constant_rate)
     trained = [p for p in module.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+    groups: list[dict[str, Any]] = []
+    for fixed in (False, True) if constant else (False,):
+        some = [p for p in trained if (p in constant) == fixed]
+        groups += [
+            {"params": [p for p in some if p.ndim > 1], "weight_decay": recipe.weight_decay, "fixed": fixed},
+            {"params": [p for p in some if p.ndim <= 1], "weight_decay": 0.0, "fixed": fixed},
+        ]
     if recipe.optimiser == "adam":
         return torch.optim.Adam(groups, lr=recipe.learning_rate, fused=True)
     if recipe.optimiser == "sgd":
         return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=MOMENTUM, fused=True)
     # timm's LARS adapts only groups with weight decay unless told to; weights always adapt, biases and norms never.
-    groups[0]["always_adapt"] = True
+    for weights in groups[::2]:
+        weights["always_adapt"] = True
     optimiser: torch.optim.Optimizer = Lars(groups, lr=recipe.learning_rate, momentum=MOMENTUM, trust_coeff=0.001)
     return optimiser
 
@@ -34,14 +44,16 @@ def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
     warmup = round(recipe.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return recipe.learning_rate * (step + 1) / warmup
+    progress = (step - warmup) / (recipe.epochs * steps_per_epoch - warmup)
+    if recipe.schedule == "steps":
+        return recipe.learning_rate * 0.1 ** sum(progress >= drop for drop in DROPS)
     if recipe.schedule == "paper":
         progress = (step // steps_per_epoch) / PAPER_T_MAX
-    else:
-        progress = (step - warmup) / (recipe.epochs * steps_per_epoch - warmup)
     return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, value: float) -> None:
-    """Give every group this learning rate."""
+    """Give this learning rate to every group whose rate is not fixed."""
     for group in optimiser.param_groups:
-        group["lr"] = value
+        if not group["fixed"]:
+            group["lr"] = value

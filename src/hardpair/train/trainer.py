@@ -16,10 +16,11 @@ from hardpair.errors import UserError
 from hardpair.files import commit
 from hardpair.methods import METHODS, Method
 from hardpair.models import build_encoder, save_encoder
-from hardpair.recipes import Recipe
+from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
 from hardpair.train.health import complaints
+from hardpair.train.labelled import Supervised
 from hardpair.train.log import Log
 from hardpair.train.meter import Meter
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
@@ -40,11 +41,15 @@ class Outcome:
     signal: int | None = None
 
 
-def build_method(recipe: Recipe) -> Method:
-    """The recipe's method on a fresh encoder; the seed alone decides the weights."""
+def build_method(recipe: Recipe, images: Images) -> Method:
+    """The recipe's method on a fresh encoder, ready for these images; the seed alone decides the weights."""
     torch.manual_seed(recipe.seed)
     encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
-    return METHODS[recipe.method](encoder, **recipe.settings)
+    if recipe.method == SUPERVISED:
+        return Supervised(encoder, images)
+    method = METHODS[recipe.method](encoder, **recipe.settings)
+    method.prepare(images.pixels)
+    return method
 
 
 class Trainer:
@@ -55,8 +60,8 @@ class Trainer:
         self.checkpoint_every = checkpoint_every
         self.steps_per_epoch = len(images) // recipe.batch_size
         self.total = recipe.epochs * self.steps_per_epoch
-        self.method = build_method(recipe).to(device).to(memory_format=torch.channels_last)
-        self.optimiser = build_optimiser(self.method, recipe)
+        self.method = build_method(recipe, images).to(device).to(memory_format=torch.channels_last)
+        self.optimiser = build_optimiser(self.method, recipe, self.method.constant_rate())
         self.trained = [p for p in self.method.parameters() if p.requires_grad]
         self.positions = torch.arange(recipe.batch_size, device=device)
         self.log = Log(run / "log.jsonl")
@@ -115,10 +120,12 @@ class Trainer:
 
     def _one_step(self, meter: Meter) -> None:
         waiting = time.perf_counter()
-        images = self._batch(self.step).to(self.device, non_blocking=True)
+        rows = self._rows(self.step)
+        images = self.images.pixels[rows].to(self.device, non_blocking=True)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, self.step, self.steps_per_epoch))
-        views = self.method.views(images, Draw(self.recipe.seed, self.step, self.positions))
+        draw = Draw(self.recipe.seed, self.step, self.positions, rows=rows.to(self.device, non_blocking=True))
+        views = self.method.views(images, draw)
         outputs = self.method(views)
         outputs["loss"].backward()
         outputs["gradient_norm"] = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
@@ -129,12 +136,12 @@ class Trainer:
         self.method.after_step(self.step / self.total)
         meter.add(outputs, images=len(images), waited=waited)
 
-    def _batch(self, step: int) -> Tensor:
-        """The uint8 images of a step: a slice of an order that (seed, epoch) alone decide."""
+    def _rows(self, step: int) -> Tensor:
+        """Which images a step sees: a slice of an order that (seed, epoch) alone decide."""
         epoch, index = divmod(step, self.steps_per_epoch)
         if index == 0 or step == self.first_step:
             self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
-        return self.images.pixels[self.order[index * self.recipe.batch_size :][: self.recipe.batch_size]]
+        return self.order[index * self.recipe.batch_size :][: self.recipe.batch_size]
 
     def _log_figures(self, meter: Meter) -> dict[str, float]:
         values = meter.read()

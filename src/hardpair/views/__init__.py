@@ -1,6 +1,7 @@
 """Views: batches of uint8 images → normalised float views, each image with its own random parameters."""
 
 from hardpair.views.draw import Draw
-from hardpair.views.policies import POLICIES, Policy, augmented_view, plain_view
+from hardpair.views.policies import POLICIES, Policy, PolicyName
+from hardpair.views.view import augmented_view, plain_view, two_views
 
-__all__ = ["POLICIES", "Draw", "Policy", "augmented_view", "plain_view"]
+__all__ = ["POLICIES", "Draw", "Policy", "PolicyName", "augmented_view", "plain_view", "two_views"]

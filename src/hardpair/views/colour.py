@@ -49,6 +49,11 @@ def _complements(device: torch.device) -> Tensor:
     return torch.tensor([1 / 2, 5 / 6, 1 / 6], device=device).view(3, 1, 1)
 
 
+def solarise(images: Tensor) -> Tensor:
+    """Invert every value from one half upwards."""
+    return torch.where(images >= 0.5, 1 - images, images)
+
+
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)  # the operations of a jitter
 
 

@@ -21,6 +21,7 @@ class Draw:
     step: int
     positions: Tensor  # int64 (N,), on the device where the numbers are wanted
     scopes: tuple[str, ...] = ("",)
+    rows: Tensor | None = None  # int64 (N,), which images of the set these are, for methods that remember each image
 
     def within(self, *scopes: str) -> "Draw":
         """Independent numbers for each scope, one after the other: for two views of a batch, say, 2 N rows."""
@@ -30,6 +31,10 @@ class Draw:
         """``count`` numbers in [0, 1) an image, float32 (N, count)."""
         columns = torch.arange(count, device=self.positions.device) * 0x9E3779B9
         return torch.cat([self._uniforms(f"{scope}/{name}", columns) for scope in self.scopes])
+
+    def shared(self, name: str, count: int) -> Tensor:
+        """``count`` numbers in [0, 1) that all images of the step share, float32 (count,)."""
+        return replace(self, positions=torch.zeros_like(self.positions[:1])).uniforms(name, count)[0]
 
     def _uniforms(self, name: str, columns: Tensor) -> Tensor:
         words = hashlib.blake2b(f"{self.seed}/{self.step}{name}".encode(), digest_size=8).digest()

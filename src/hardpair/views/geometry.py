@@ -18,7 +18,7 @@ def apply(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     count, channels, height, width = images.shape
     # Columns first: all channels and rows of an image share its matrix, so this is one tall product an image.
     wide = torch.bmm(images.reshape(count, channels * height, width), columns.transpose(1, 2))
-    wide = wide.view(count, channels, height, -1)
+    wide = wide.view(count, channels, height, columns.shape[1])
     return torch.matmul(rows[:, None], wide)
 
 
@@ -38,16 +38,21 @@ def sampling_matrix(positions: Tensor, size: int) -> Tensor:
     return (centres - positions[:, :, None]).abs_().neg_().add_(1).clamp_min_(0)
 
 
-@functools.cache  # the same few matrices at every step
-def blur_matrix(size: int, device: torch.device, *, kernel: int, sigma: float) -> Tensor:
-    """Gaussian blur of an axis with reflected borders: (size, size)."""
-    half = kernel // 2
-    offsets = torch.arange(-half, half + 1, device=device)
-    weights = torch.exp(-0.5 * (offsets / sigma) ** 2)
-    weights = weights / weights.sum()
-    target = torch.arange(size, device=device)[:, None] + offsets  # (size, kernel)
-    target = (size - 1) - ((size - 1) - target.abs()).abs()  # reflect without repeating the border
-    return torch.zeros(size, size, device=device).scatter_add_(1, target, weights.expand(size, kernel).contiguous())
+def blur_matrix(size: int, kernel: int, sigma: Tensor) -> Tensor:
+    """Gaussian blur of an axis with reflected borders, each image with its own sigma (N,): (N, size, size)."""
+    target = _reflected(size, kernel, sigma.device)
+    offsets = torch.arange(kernel, device=sigma.device) - kernel // 2
+    weights = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2)
+    weights = (weights / weights.sum(1, keepdim=True))[:, None].expand(-1, size, -1)
+    matrix = torch.zeros(len(sigma), size, size, device=sigma.device)
+    return matrix.scatter_add_(2, target.expand(len(sigma), -1, -1), weights)
+
+
+@functools.cache  # the same at every step
+def _reflected(size: int, kernel: int, device: torch.device) -> Tensor:
+    """Which pixels a blurred pixel looks at: (size, kernel), reflected without repeating the border."""
+    target = torch.arange(size, device=device)[:, None] + torch.arange(kernel, device=device) - kernel // 2
+    return (size - 1) - ((size - 1) - target.abs()).abs()
 
 
 def crop_boxes(uniforms: Tensor, size: int, scale: tuple[float, float]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,112 +1,86 @@
-"""Named augmentation policies, and the functions that turn a uint8 batch into a view."""
+"""Named augmentation policies: how much of each operation."""
 
-import functools
 from dataclasses import dataclass, replace
-
-import torch
-from torch import Tensor
-
-from hardpair.views import colour, geometry
-from hardpair.views.draw import Draw
-
-MEAN = (0.485, 0.456, 0.406)  # of ImageNet, as the paper says
-STD = (0.229, 0.224, 0.225)
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How much of each operation, in the order in which they are applied."""
+    """How much of each operation. Shares are of images: 0 never, 1 always."""
 
-    brightness: float
-    contrast: float
-    saturation: float
-    hue: float
-    jitter: float  # share of images whose colours are jittered
-    grey: float  # share turned grey
-    flip: float  # share mirrored
-    blur: float  # share blurred
-    blur_kernel: int
-    blur_sigma: float
     crop: tuple[float, float]  # area of the crop, as a share of the image
+    flip: float = 0.5  # share mirrored
+    jitter: float = 0.8  # share whose colours are jittered, by the next four
+    brightness: float = 0.4
+    contrast: float = 0.4
+    saturation: float = 0.4
+    hue: float = 0.1
+    grey: float = 0.2  # share turned grey
+    blur: float = 0.0  # share blurred
+    blur_kernel: int = 0  # pixels; 0 is a tenth of the image, as usual at 224 px
+    blur_sigma: tuple[float, float] = (0.1, 2.0)
+    solarise: float = 0.0  # share solarised
+    randaugment: bool = False
+    crop_first: bool = True  # as everybody does; off, colours come first, as in the HNPM paper
 
 
 PAPER = Policy(
+    crop=(0.8, 1.0),
     brightness=0.8,
     contrast=0.8,
     saturation=0.8,
     hue=0.2,
-    jitter=0.8,
-    grey=0.2,
-    flip=0.5,
     blur=0.1,
     blur_kernel=3,
-    blur_sigma=1.5,
-    crop=(0.8, 1.0),
+    blur_sigma=(1.5, 1.5),
+    crop_first=False,
 )
+CIFAR = Policy(crop=(0.08, 1.0))
+SIMCLR = Policy(crop=(0.08, 1.0), brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, blur=0.5)
+BYOL = Policy(crop=(0.08, 1.0), saturation=0.2)
+INSTDISC = Policy(crop=(0.2, 1.0), jitter=1.0, hue=0.4)
+
+PolicyName = Literal[
+    "paper",
+    "strong",
+    "balanced",
+    "crop",
+    "cifar",
+    "simclr",
+    "moco",
+    "byol_first",
+    "byol_second",
+    "byol_cifar_first",
+    "byol_cifar_second",
+    "instdisc",
+    "instdisc_cifar",
+    "infomin",
+    "jigsaw",
+    "cpc",
+]
 
 POLICIES: dict[str, Policy] = {
+    # HNPM, and two that work better on small images: the paper's colours with crops from a fifth of the image (its
+    # own [.8, 1] hardly moves anything), and the same crops with half the jitter (docs/log.md).
     "paper": PAPER,
-    # The paper's colours with crops from a fifth of the image; its own [.8, 1] hardly moves anything.
     "strong": replace(PAPER, crop=(0.2, 1.0)),
-    # The same crops with half the jitter, as in MoCo v2: better on small images (docs/log.md).
     "balanced": replace(PAPER, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, crop=(0.2, 1.0)),
+    # Crop and flip alone: labelled training, CMC.
+    "crop": Policy(crop=(0.08, 1.0), jitter=0.0, grey=0.0),
+    # SimCLR's and MoCo's CIFAR-10 policy are the same: half the jitter, no blur.
+    "cifar": CIFAR,
+    "simclr": SIMCLR,
+    # MoCo v2 and SimSiam on ImageNet.
+    "moco": Policy(crop=(0.2, 1.0), blur=0.5),
+    # BYOL's two views differ: one always blurred, the other seldom, but solarised at times.
+    "byol_first": replace(BYOL, blur=1.0),
+    "byol_second": replace(BYOL, blur=0.1, solarise=0.2),
+    "byol_cifar_first": BYOL,
+    "byol_cifar_second": replace(BYOL, solarise=0.2),
+    "instdisc": INSTDISC,
+    "instdisc_cifar": replace(INSTDISC, flip=0.0),
+    "infomin": replace(SIMCLR, crop=(0.2, 1.0), randaugment=True),
+    "jigsaw": Policy(crop=(0.6, 1.0), jitter=0.0, grey=0.0),
+    # In place of the published translation by 4 of 32 px, a crop that moves the image about as far.
+    "cpc": Policy(crop=(0.6, 1.0), hue=0.2, grey=0.25),
 }
-
-
-def plain_view(images: Tensor) -> Tensor:
-    """The image as it is, normalised: uint8 (N, 3, H, W) → float (N, 3, H, W)."""
-    return _normalise(images / 255)
-
-
-def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
-    """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, S, S)."""
-    view = _change_colours(images / 255, policy, draw)
-    return _normalise(_change_geometry(view, policy, draw))
-
-
-def _change_colours(view: Tensor, policy: Policy, draw: Draw) -> Tensor:
-    numbers = draw.uniforms("colour", 10)  # drawn together: a draw costs the same for one number as for ten
-    factors = (
-        _between(numbers[:, 0], max(0.0, 1 - policy.brightness), 1 + policy.brightness),
-        _between(numbers[:, 1], max(0.0, 1 - policy.contrast), 1 + policy.contrast),
-        _between(numbers[:, 2], max(0.0, 1 - policy.saturation), 1 + policy.saturation),
-        _between(numbers[:, 3], -policy.hue, policy.hue),
-    )
-    order = numbers[:, 4:8].argsort(dim=1)
-    untouched = numbers[:, 8:9] >= policy.jitter
-    view = colour.jitter(view, factors, order.masked_fill_(untouched, -1))
-    rows = (numbers[:, 9] < policy.grey).nonzero()[:, 0]
-    view[rows] = colour.grey(view[rows]).expand(-1, 3, -1, -1)
-    return view
-
-
-def _between(uniform: Tensor, low: float, high: float) -> Tensor:
-    return low + (high - low) * uniform
-
-
-def _change_geometry(view: Tensor, policy: Policy, draw: Draw) -> Tensor:
-    """Flip, blur and crop in one pair of matrix products."""
-    size, numbers = view.shape[-1], draw.uniforms("geometry", 24)
-    top, left, height, width = geometry.crop_boxes(numbers[:, :22], size, policy.crop)
-    down, across = geometry.crop_positions(top, height, size), geometry.crop_positions(left, width, size)
-    flipped = numbers[:, 22:23] < policy.flip
-    rows = geometry.sampling_matrix(down, size)  # (N, S, S)
-    columns = geometry.sampling_matrix(torch.where(flipped, size - across, across), size)
-    blurred = (numbers[:, 23] < policy.blur).nonzero()[:, 0]
-    blur = geometry.blur_matrix(size, view.device, kernel=policy.blur_kernel, sigma=policy.blur_sigma)
-    rows[blurred] = rows[blurred] @ blur  # blur is symmetric, so it does not matter that the flip comes before it
-    columns[blurred] = columns[blurred] @ blur
-    return geometry.apply(view, rows, columns)
-
-
-def _normalise(view: Tensor) -> Tensor:
-    """Mean and standard deviation, written in the channels-last layout that encoders want."""
-    normalised = torch.empty_like(view, memory_format=torch.channels_last)
-    for channel, (mean, std) in enumerate(zip(MEAN, STD, strict=True)):  # twice as fast as one broadcast operation
-        torch.add(_constant(-mean / std, view.device), view[:, channel], alpha=1 / std, out=normalised[:, channel])
-    return normalised
-
-
-@functools.cache
-def _constant(value: float, device: torch.device) -> Tensor:
-    return torch.tensor(value, device=device)

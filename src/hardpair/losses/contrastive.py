@@ -1,0 +1,41 @@
+"""Losses of the other systems: softmax over similarities, and the regression of one direction on another.
+
+All take raw outputs and make them unit vectors themselves; similarities are cosines.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+
+def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
+    """SimCLR: each of 2 N views must find its partner among the other 2 N - 1; mean over all, a and b (N, D)."""
+    views = normalize(torch.cat([a, b]), dim=1)  # (2N, D)
+    logits = (views @ views.T / temperature).fill_diagonal_(-torch.inf)  # a view is no candidate for itself
+    count = len(a)
+    partner = torch.arange(2 * count, device=a.device).roll(count)
+    return cross_entropy(logits, partner)
+
+
+def info_nce(queries: Tensor, keys: Tensor, negatives: Tensor, *, temperature: float) -> Tensor:
+    """MoCo: query i must find key i (both (N, D)) among the negatives (K, D) that all queries share."""
+    queries, keys, negatives = (normalize(x, dim=1) for x in (queries, keys, negatives))
+    positive = (queries * keys).sum(1, keepdim=True)  # (N, 1)
+    logits = torch.cat([positive, queries @ negatives.T], dim=1) / temperature  # (N, 1 + K)
+    return cross_entropy(logits, torch.zeros(len(queries), dtype=torch.long, device=queries.device))
+
+
+def find_own(queries: Tensor, bank: Tensor, rows: Tensor, sampled: Tensor, *, temperature: float) -> Tensor:
+    """Instance discrimination: query i must find vector ``rows[i]`` of a bank of unit vectors (M, D).
+
+    It is told from the vectors ``sampled`` (K,), or from the whole bank when none are.
+    """
+    if len(sampled):
+        return info_nce(queries, bank[rows], bank[sampled], temperature=temperature)
+    return cross_entropy(normalize(queries, dim=1) @ bank.T / temperature, rows)
+
+
+def cosine_regression(predicted: Tensor, target: Tensor) -> Tensor:
+    """BYOL: squared distance of unit vectors, ``2 - 2 cos``, mean over (N, D); no gradient into the target."""
+    predicted, target = normalize(predicted, dim=1), normalize(target.detach(), dim=1)
+    return (2 - 2 * (predicted * target).sum(1)).mean()

@@ -1,0 +1,57 @@
+"""SimCLRv2: SimCLR with a deeper head, whose first layer is kept for fine-tuning.
+
+The part of the head next to the encoder still holds what labels need, so with few labels one fine-tunes from
+``head[0]`` on rather than from the encoder's output.
+
+Paper:   Chen et al., "Big Self-Supervised Models are Strong Semi-Supervised Learners", 2020.
+Loss:    NT-Xent, as SimCLR.
+Differs: as SimCLR; without the optional memory of keys (about a point in the paper, not in the released code).
+"""
+
+import torch
+from torch import Tensor
+
+from hardpair.errors import require_range
+from hardpair.losses import nt_xent
+from hardpair.methods.method import Method
+from hardpair.models import Encoder, mlp
+from hardpair.views import Draw, PolicyName, two_views
+
+
+class SimCLRv2(Method):
+    """SimCLRv2's pretraining. The defaults are the paper's for ImageNet.
+
+    Args:
+        encoder: the encoder to train.
+        head_hidden: width of the head's two hidden layers; 0 takes the encoder's.
+        head_outputs: width of the head's output.
+        view: augmentation of both views.
+        temperature: divides the similarities.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        head_hidden: int = 0,
+        head_outputs: int = 128,
+        view: PolicyName = "simclr",
+        temperature: float = 0.1,
+    ) -> None:
+        super().__init__()
+        require_range("temperature", temperature, 1e-3, 100)
+        hidden = head_hidden or encoder.num_features
+        self.encoder = encoder
+        self.head = mlp(encoder.num_features, hidden, hidden, head_outputs, last="scaled")
+        self.view, self.temperature = view, temperature
+
+    def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+        """Two views by one policy."""
+        return two_views(images, self.view, self.view, draw)
+
+    def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
+        """NT-Xent of the two views' outputs."""
+        features = self.encoder(torch.cat(views))  # (2N, F)
+        first, second = self.head(features).chunk(2)  # (N, D) each
+        loss = nt_xent(first, second, temperature=self.temperature)
+        return {"loss": loss, "features": features[: len(first)].detach()}

@@ -1,0 +1,134 @@
+"""Recipes for the 5,000 bundled photos and two CPU cores, one function each: every method under the same conditions.
+
+Encoder, optimiser, batch and, where a method leaves the choice open, views and the sizes of heads are the same, so
+that a comparison compares methods. Settings that only make sense at scale (queues, momenta) are made smaller.
+"""
+
+from hardpair.recipes.recipe import Recipe, Setting
+
+WORKING: dict[str, Setting] = {
+    "head_hidden": 512,
+    "head_outputs": 128,
+    "teacher_view": "balanced",
+    "student_view": "balanced",
+    "alpha_pos": 1.0,
+    "alpha_neg": 1.0,
+    "threshold": 1.2,
+    "norm": "l2",
+}
+"""Settings of HNPM that work at small scale; docs/method.md says why."""
+
+
+def _demo(method: str, **settings: Setting) -> Recipe:
+    return Recipe(name=f"demo/{method}", method=method, encoder="resnet10", width=0.25, epochs=40, settings=settings)
+
+
+def hnpm() -> Recipe:
+    """HNPM with the settings that work at small scale.
+
+    Command:  hardpair pretrain
+    Cost:     4 forwards an image; about four minutes on two CPU cores.
+    Expected: docs/log.md has the scores of three seeds.
+    """
+    return _demo("hnpm", **WORKING)
+
+
+def simclr() -> Recipe:
+    """SimCLR with the demo's views and head.
+
+    Command:  hardpair pretrain demo/simclr
+    Cost:     6 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("simclr", view="balanced", temperature=0.2, head_hidden=512)
+
+
+def simclrv2() -> Recipe:
+    """SimCLRv2 with the demo's views and head.
+
+    Command:  hardpair pretrain demo/simclrv2
+    Cost:     6 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("simclrv2", view="balanced", temperature=0.2, head_hidden=512)
+
+
+def moco() -> Recipe:
+    """MoCo v2 with the demo's views, a queue of 1,024 and a faster key encoder.
+
+    Command:  hardpair pretrain demo/moco
+    Cost:     4 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("moco", view="balanced", head_hidden=512, queue=1024, momentum=0.99)
+
+
+def byol() -> Recipe:
+    """BYOL with the demo's views and head, and a faster target.
+
+    Command:  hardpair pretrain demo/byol
+    Cost:     8 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    views: dict[str, Setting] = {"first_view": "balanced", "second_view": "balanced"}
+    return _demo("byol", **views, head_hidden=512, head_outputs=128, momentum=0.99)
+
+
+def simsiam() -> Recipe:
+    """SimSiam with the demo's views and CIFAR's two-layer projector, narrower.
+
+    Command:  hardpair pretrain demo/simsiam
+    Cost:     6 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("simsiam", view="balanced", head_layers=2, head_outputs=512, predictor_hidden=128)
+
+
+def cmc() -> Recipe:
+    """CMC with all other images as negatives.
+
+    Command:  hardpair pretrain demo/cmc
+    Cost:     about 2 forwards an image: two streams of half the width.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("cmc", temperature=0.1, negatives=0)
+
+
+def cpc() -> Recipe:
+    """CPC v2 on 7 x 7 patches of 8 px, negatives from 16 images at a time.
+
+    Command:  hardpair pretrain demo/cpc
+    Cost:     about 15 forwards an image: the patches overlap, and there are four context networks.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("cpc", group=16)
+
+
+def infomin() -> Recipe:
+    """InfoMin with its own views and jigsaw, a queue of 1,024 and a faster key encoder.
+
+    Command:  hardpair pretrain demo/infomin
+    Cost:     about 6 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("infomin", head_hidden=512, queue=1024, momentum=0.99)
+
+
+def instdisc() -> Recipe:
+    """InstDisc with the demo's views and all other images as negatives.
+
+    Command:  hardpair pretrain demo/instdisc
+    Cost:     3 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("instdisc", view="balanced", temperature=0.1, negatives=0)
+
+
+def supervised() -> Recipe:
+    """The baseline that uses all labels.
+
+    Command:  hardpair pretrain demo/supervised
+    Cost:     3 forwards an image.
+    Expected: docs/log.md, the comparison on the sample.
+    """
+    return _demo("supervised")

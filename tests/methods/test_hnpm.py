@@ -1,0 +1,90 @@
+"""HNPM beyond the contract."""
+
+import pytest
+import torch
+from small_methods import build, draw, one_loss, photos
+
+from hardpair.errors import UserError
+from hardpair.methods.hnpm import HNPM
+
+WORKING = {"head_hidden": 32, "head_outputs": 16, "alpha_pos": 1.0, "alpha_neg": 1.0, "threshold": 1.2, "norm": "l2"}
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5, 0.999, 1.0])
+def test_student_moves_by_tau(tau):
+    method = build("hnpm", tau=tau)
+    with torch.no_grad():
+        for parameter in method.encoder.parameters():
+            parameter.add_(0.5)
+    before = [p.clone() for p in method.student.parameters()]
+    statistics = [b.clone() for b in method.student.buffers()]
+    method.after_step(0.1)
+    trained = [*method.encoder.parameters(), *method.head.parameters()]
+    for old, new, teacher in zip(before, method.student.parameters(), trained, strict=True):
+        torch.testing.assert_close(new, tau * old + (1 - tau) * teacher)
+    assert all(map(torch.equal, statistics, method.student.buffers()))
+
+
+def test_student_with_gradient_is_trained_and_not_averaged():
+    method = build("hnpm", block_student_gradient=False)
+    one_loss(method).backward()
+    assert all(p.grad is not None for p in method.student.parameters())
+    before = [p.clone() for p in method.student.parameters()]
+    with torch.no_grad():
+        next(method.encoder.parameters()).add_(1)
+    method.after_step(0.1)
+    assert all(map(torch.equal, before, method.student.parameters()))
+
+
+def test_settings_reach_the_loss():
+    base = one_loss(build("hnpm", **WORKING))
+    for name, value in {
+        "alpha_pos": 0.5,
+        "alpha_neg": 0.5,
+        "threshold": 0.3,
+        "norm": "inf",
+        "reduce": "mean",
+        "mine": False,
+    }.items():
+        assert not torch.equal(one_loss(build("hnpm", **{**WORKING, name: value})), base), name
+    for name, value in {"teacher_view": "strong", "student_view": "strong", "head_outputs": 8}.items():
+        assert not torch.equal(one_loss(build("hnpm", **{**WORKING, name: value})), base), name
+
+
+def test_plain_student_sees_the_plain_image():
+    method = build("hnpm")
+    _, student = method.views(photos(), draw(0))
+    assert torch.equal(student, method.views(photos(), draw(9))[1])
+
+
+def test_views_of_both_branches_are_independent_of_each_other():
+    """Made in one call or in two, the views are the same."""
+    together = build("hnpm", teacher_view="strong", student_view="strong").views(photos(), draw(0))
+    alone = build("hnpm", teacher_view="strong", student_view="plain").views(photos(), draw(0))[0]
+    torch.testing.assert_close(together[0], alone, rtol=0, atol=1e-5)
+    assert not torch.allclose(together[0], together[1], atol=0.1)
+
+
+def test_hard_pairs_are_the_mined_ones():
+    method = build("hnpm", **WORKING)
+    views = method.views(photos(), draw(0))
+    pairs, outputs = method.hard_pairs(views), method(views)
+    assert len(pairs.anchor) / (32 * 31) == pytest.approx(outputs["mined"].item())
+    assert (pairs.anchor != pairs.negative).all()
+    assert pairs.distance.max() <= 1.2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("tau", 1.5), ("threshold", -1.0), ("alpha_neg", -0.1), ("head_hidden", -3)]
+)
+def test_setting_out_of_range_is_one_line(name, value):
+    with pytest.raises(UserError, match=f"^{name}: must be"):
+        build("hnpm", **{name: value})
+
+
+def test_defaults_are_the_papers():
+    method = build("hnpm")
+    assert isinstance(method, HNPM)
+    assert (method.alpha_pos, method.alpha_neg, method.threshold, method.tau) == (0.8, 0.1, 1.0, 0.5)
+    assert (method.norm, method.reduce, method.mine, method.block_student_gradient) == ("inf", "sum", True, True)
+    assert isinstance(method.head, torch.nn.Identity)
