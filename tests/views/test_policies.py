@@ -5,7 +5,8 @@ import torch
 from torchvision.transforms.v2 import functional as tv
 
 from hardpair.pixels import MEAN, STD
-from hardpair.views import POLICIES, Draw, augmented_view, plain_view
+from hardpair.views import POLICIES, Draw, Policy, augmented_view, plain_view, two_views
+from hardpair.views.geometry import crop_boxes
 
 
 def images(count: int = 12, size: int = 16) -> torch.Tensor:
@@ -71,3 +72,68 @@ def test_input_is_not_changed():
     before = batch.clone()
     augmented_view(batch, POLICIES["strong"], Draw(0, 0, torch.arange(12)))
     assert torch.equal(batch, before)
+
+
+def between(uniform: torch.Tensor, low: float, high: float) -> float:
+    return float(low + (high - low) * uniform)
+
+
+def one_by_one(image: torch.Tensor, policy: Policy, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """The usual order, by torchvision on one image with the numbers that image drew."""
+    size = image.shape[-1]
+    box = [int(v) for v in crop_boxes(places[None, :22], size, policy.crop)]
+    # The flip before the crop: from which side a box is taken is chance in any case.
+    view = tv.horizontal_flip(image / 255) if places[22] < policy.flip else image / 255
+    view = tv.resized_crop(view, *box, [size, size])
+    if colours[8] < policy.jitter:
+        for operation in colours[4:8].argsort().tolist():
+            low, high = max(0.0, 1 - JITTER[operation](policy)), 1 + JITTER[operation](policy)
+            factor = between(colours[operation], low, high)
+            if operation == 0:
+                view = tv.adjust_brightness(view, factor)
+            elif operation == 1:
+                view = tv.adjust_contrast(view, factor)
+            elif operation == 2:
+                view = tv.adjust_saturation(view, factor)
+            else:
+                view = tv.adjust_hue(view, between(colours[3], -policy.hue, policy.hue))
+    view = tv.rgb_to_grayscale(view, 3) if colours[9] < policy.grey else view
+    if places[23] < policy.blur:
+        kernel, sigma = max(3, size // 20 * 2 + 1), between(places[24], *policy.blur_sigma)
+        view = tv.gaussian_blur(view, [kernel, kernel], [sigma, sigma])
+    view = tv.solarize(view, 0.5) if places[25] < policy.solarise else view
+    return tv.normalize(view, list(MEAN), list(STD))
+
+
+JITTER = [
+    lambda policy: policy.brightness,
+    lambda policy: policy.contrast,
+    lambda policy: policy.saturation,
+    lambda policy: policy.hue,
+]
+
+
+@pytest.mark.parametrize("name", ["crop", "simclr", "moco", "byol_first", "byol_second", "instdisc_cifar"])
+def test_usual_order_agrees_with_torchvision_image_by_image(name):
+    batch, draw = images(40, 24), Draw(1, 2, torch.arange(40))
+    colours, places = draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
+    ours = augmented_view(batch, POLICIES[name], draw)
+    for n in range(len(batch)):
+        theirs = one_by_one(batch[n], POLICIES[name], colours[n], places[n])
+        apart = (ours[n] - theirs).abs() > 1 / 255 / min(STD)
+        assert apart.float().mean() < 0.01, n  # a value on solarise's edge may fall to either side
+
+
+def test_two_views_are_two():
+    batch, draw = images(), Draw(1, 2, torch.arange(12))
+    first, second = two_views(batch, "cifar", "cifar", draw)
+    assert not torch.allclose(first, second, atol=0.1)
+    apart = two_views(batch, "cifar", "crop", draw)[0]  # made by itself
+    torch.testing.assert_close(first, apart, rtol=0, atol=1e-5)
+
+
+def test_numbers_shared_by_a_step_do_not_depend_on_the_batch():
+    numbers = Draw(1, 2, torch.arange(12)).shared("negatives", 5)
+    assert numbers.shape == (5,)
+    assert torch.equal(numbers, Draw(1, 2, torch.arange(6, 9)).shared("negatives", 5))
+    assert not torch.equal(numbers, Draw(1, 3, torch.arange(12)).shared("negatives", 5))
