@@ -45,8 +45,9 @@ def test_bad_shape_is_one_line(name, width, words):
     assert "\n" not in str(caught.value)
 
 
-def test_saved_encoder_comes_back_whole(tmp_path, caplog):
-    encoder = build_encoder("resnet10", width=1 / 8, small_images=True)
+@pytest.mark.parametrize("form", [{}, {"colour_streams": True}, {"patch": 8}])
+def test_saved_encoder_comes_back_whole(tmp_path, caplog, form):
+    encoder = build_encoder("resnet10", width=1 / 8, small_images=True, **form)
     encoder(torch.randn(8, 3, 16, 16))  # moves the batch norm statistics
     save_encoder(encoder, tmp_path, step=3)
     with caplog.at_level("INFO"):
@@ -110,3 +111,22 @@ def test_average_moves_by_the_rule():
     average_into(averaged, trained, keep=0.9)
     torch.testing.assert_close(averaged.weight, 0.9 * before + 0.1 * trained.weight)
     assert not averaged.weight.requires_grad
+
+
+def test_two_streams_have_half_the_width_each():
+    streams = build_encoder("resnet10", width=1 / 2, small_images=True, colour_streams=True)
+    half = build_encoder("resnet10", width=1 / 4, small_images=True)
+    assert streams.num_features == 2 * half.num_features
+    weights = [sum(p.numel() for p in encoder.parameters()) for encoder in (streams, half)]
+    assert weights[0] == pytest.approx(2 * weights[1], rel=0.01)  # the stems take 1 and 2 channels instead of 3
+
+
+def test_patches_are_encoded_one_by_one_and_averaged():
+    encoder = build_encoder("resnet10", width=1 / 8, small_images=True, patch=8).eval()
+    x = torch.randn(2, 3, 16, 16)
+    starts = range(0, 9, 4)
+    patches = [encoder.trunk.trunk(x[:, :, top : top + 8, left : left + 8]) for top in starts for left in starts]
+    torch.testing.assert_close(encoder(x), torch.stack(patches).mean(0))
+    assert encoder.trunk.grid(x).shape == (2, encoder.num_features, 3, 3)
+    torch.testing.assert_close(encoder.trunk.grid(x)[:, :, 0, 2], patches[2])
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in encoder.modules())

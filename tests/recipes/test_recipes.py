@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from hardpair import METHODS
+from hardpair.arguments import parse
+from hardpair.cli import Place
 from hardpair.data import Images
 from hardpair.errors import UserError
 from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe
+from hardpair.recipes.command import parse_recipe
 from hardpair.train.trainer import build_method
 
 
@@ -115,3 +118,20 @@ def test_strange_json_is_refused(content):
 def test_unknown_recipe():
     with pytest.raises(UserError, match="did you mean demo"):
         find_recipe("dmeo")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "method"),
+    [
+        ([], "demo", "hnpm"),
+        (["--method", "byol"], "demo/byol", "byol"),
+        (["cifar10/simclr", "--method", "moco"], "cifar10/moco", "moco"),
+        (["paper", "--method", "simclr"], "paper", "simclr"),
+        (["cifar10"], "cifar10", "hnpm"),
+    ],
+)
+def test_recipe_from_the_command_line(arguments, name, method):
+    recipe, _ = parse_recipe(arguments, Place, parse)
+    assert (recipe.name, recipe.method) == (name, method)
+    if name in RECIPES and name != "paper":
+        assert recipe.to_json() == find_recipe(name).to_json()

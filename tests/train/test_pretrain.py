@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 from safetensors.torch import load_file
 
@@ -154,12 +155,47 @@ def test_a_folder_that_is_no_run_is_refused(small_recipe, tmp_path):
         ({"batch_size": 6000}, "batch_size: 6000 is more than the 5000 images"),
         ({"settings": {"tau": 3.0}}, "tau: must be between 0 and 1"),
         ({"data": "sampel"}, "did you mean sample"),
+        ({"method": "cpc", "settings": {}, "image_size": 16}, "image_size: cpc cuts 16 px into 3 x 3 patches"),
     ],
 )
 def test_bad_settings_leave_nothing_behind(small_recipe, tmp_path, changes, words):
     with pytest.raises(UserError, match=words):
         pretrain(dataclasses.replace(small_recipe, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", ["moco", "instdisc", "supervised"])
+def test_what_a_method_remembers_survives_a_stop(small_recipe, tmp_path, monkeypatch, method):
+    settings = {"moco": {"queue": 600, "head_hidden": 32}, "instdisc": {"negatives": 100}}.get(method, {})
+    recipe = dataclasses.replace(small_recipe, method=method, epochs=1, settings=settings)
+    pretrain(recipe, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 12)
+        assert pretrain(recipe, tmp_path / "halves").status == "stopped"
+    assert pretrain(recipe, tmp_path / "halves", resume=True).status == "finished"
+    whole, halves = (load_file(tmp_path / name / "encoder.safetensors") for name in ("whole", "halves"))
+    assert all(torch.equal(whole[name], halves[name]) for name in whole)
+
+
+def test_grey_images_are_refused_where_colour_is_needed(small_recipe, tmp_path):
+    folder = tmp_path / "grey"
+    folder.mkdir()
+    for index in range(8):
+        Image.effect_noise((16, 16), 40 + index).save(folder / f"{index}.png")
+    recipe = dataclasses.replace(small_recipe, method="cmc", data=str(folder), batch_size=4, width=0.125, settings={})
+    with pytest.raises(UserError, match="these images are grey"):
+        pretrain(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_are_needed_where_they_are_learned_from(small_recipe, tmp_path):
+    folder = tmp_path / "unlabelled"
+    folder.mkdir()
+    for index in range(8):
+        Image.effect_noise((16, 16), 40 + index).save(folder / f"{index}.png")
+    recipe = dataclasses.replace(small_recipe, method="supervised", data=str(folder), batch_size=4, settings={})
+    with pytest.raises(UserError, match="has no labels to train with"):
+        pretrain(recipe, tmp_path / "run")
 
 
 def test_collapse_and_empty_mining_are_said_in_words(small_recipe, tmp_path, capsys):

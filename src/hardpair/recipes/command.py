@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hardpair.errors import UserError
-from hardpair.recipes.named import FAMILIES, find_recipe
+from hardpair.recipes.named import FAMILIES, RECIPES, find_recipe
 from hardpair.recipes.recipe import Recipe, method_settings
 
 P = TypeVar("P")
@@ -18,11 +18,17 @@ def parse_recipe(arguments: Sequence[str], place: type[P], parse: Parser) -> tup
     name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
     recipe = dataclasses.replace(find_recipe(name), name=name)  # what was typed is what the run is called
     method = _given(rest, "--method") or recipe.method
-    if method != recipe.method:  # the recipe's settings belong to its own method
-        recipe = dataclasses.replace(recipe, method=method, settings={})
+    if method != recipe.method:
+        recipe = _with_method(recipe, method)
     command = parse(_command(recipe, place), rest, "hardpair pretrain [RECIPE]")
     chosen = dataclasses.asdict(command.recipe)
     return dataclasses.replace(recipe, **chosen, settings=dataclasses.asdict(command.settings)), command.place
+
+
+def _with_method(recipe: Recipe, method: str) -> Recipe:
+    """The same family's recipe of another method; else the same recipe with that method's defaults."""
+    sibling = f"{recipe.name.split('/')[0]}/{method}"
+    return RECIPES.get(sibling) or dataclasses.replace(recipe, method=method, settings={})
 
 
 def _given(arguments: Sequence[str], option: str) -> str | None:
