@@ -87,3 +87,10 @@ def test_the_table_without_scores_names_the_command(run: Path) -> None:
     assert "No scores yet: hardpair evaluate" in summary_table(run)
     with pytest.raises(UserError, match="not a run"):
         summary_table(run.parent)
+
+
+def test_a_supervised_run_does_not_claim_to_have_had_no_labels(run):
+    recipe = json.loads((run / "recipe.json").read_text())
+    (run / "recipe.json").write_text(json.dumps({**recipe, "method": "supervised"}))
+    assert "with labels" in summary_table(run)
+    assert "by supervised training" in summary_table(run)

@@ -30,8 +30,9 @@ def what_was_done(run: Run) -> str:
     recipe, start = run.recipe, run.start
     images = f"{count(start['images'])} images of {start.get('data', recipe.get('data'))}" if "images" in start else ""
     images = images or f"the images of {recipe.get('data', 'an unnamed source')}"
-    method = method_name(str(recipe.get("method", "an unnamed method")))
-    return f"{_encoder(recipe)} {_learned(run)} from {images} without labels{_epochs(run)}, by {method}"
+    method = str(recipe.get("method", "an unnamed method"))
+    labels = "with" if method == "supervised" else "without"
+    return f"{_encoder(recipe)} {_learned(run)} from {images} {labels} labels{_epochs(run)}, by {method_name(method)}"
 
 
 def _encoder(recipe: Record) -> str:

@@ -9,7 +9,19 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
 
 _METRICS = {"top1": "top-1", "top5": "top-5", "mean_per_class": "mean per class"}
-_METHODS = {"hnpm": "hard negative pair mining (HNPM)"}
+_METHODS = {
+    "hnpm": "hard negative pair mining (HNPM)",
+    "simclr": "SimCLR",
+    "simclrv2": "SimCLRv2",
+    "moco": "MoCo v2",
+    "byol": "BYOL",
+    "simsiam": "SimSiam",
+    "cmc": "contrastive multiview coding (CMC)",
+    "cpc": "contrastive predictive coding (CPC v2)",
+    "infomin": "InfoMin",
+    "instdisc": "instance discrimination (InstDisc)",
+    "supervised": "supervised training",
+}
 
 
 def numeric(value: Any) -> float | None:
