@@ -3,7 +3,9 @@
 Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 """
 
+import json
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair pretrain [RECIPE] [--field value …]    train an encoder; without RECIPE, the demo on bundled photos
   hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
   hardpair report RUN                             tables, curves and one page to look at
-  hardpair recipes                                what can be trained, by name
+  hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
+  hardpair recipes [NAME]                         what can be trained, by name
 
 Each verb explains itself: hardpair pretrain --help"""
 
@@ -84,13 +87,24 @@ class Report:
     run: tyro.conf.Positional[Path]
 
 
+@dataclass(frozen=True)
+class Recipes:
+    """What can be trained, by name.
+
+    Args:
+        name: explain this one: what it is, its cost, the score to expect, every setting.
+    """
+
+    name: tyro.conf.Positional[str | None] = None
+
+
 def pretrain(arguments: Sequence[str]) -> int:
     """Train an encoder."""
     from hardpair.recipes.command import parse_recipe
     from hardpair.train import pretrain as train
 
     recipe, place = parse_recipe(arguments, Place, parse)
-    run = place.run or Path("runs") / recipe.name
+    run = place.run or Path("runs") / recipe.name.replace("/", "-")
     if place.checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
     use_threads(place.threads)
@@ -139,13 +153,33 @@ def report(arguments: Sequence[str]) -> int:
     return 0
 
 
-def recipes(_arguments: Sequence[str]) -> int:
-    """List the recipes."""
-    from hardpair.recipes import RECIPES
+def compare(arguments: Sequence[str]) -> int:
+    """Put methods side by side."""
+    from hardpair.compare.options import Compare
 
-    for recipe in RECIPES.values():
-        size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs"
-        print(f"{recipe.name:12} {recipe.method} on {recipe.data}: {size}")
+    options = parse(Compare, arguments, "hardpair compare")
+    from hardpair.compare.run import compare_methods
+
+    use_threads(options.threads)
+    signal = compare_methods(options, shlex.join(["hardpair", "compare", *arguments]))
+    if signal is not None:
+        print("stopped; the same command goes on from there")
+        return 128 + signal
+    return 0
+
+
+def recipes(arguments: Sequence[str]) -> int:
+    """List the recipes, or explain one."""
+    options = parse(Recipes, arguments, "hardpair recipes")
+    from hardpair.recipes import RECIPES, describe_recipe, find_recipe
+
+    if options.name is not None:
+        print(f"{describe_recipe(options.name)}\n")
+        print(json.dumps(find_recipe(options.name).to_json(), indent=2))
+        return 0
+    for name, recipe in RECIPES.items():
+        size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs, batch {recipe.batch_size}"
+        print(f"{name:20} {size:45} {describe_recipe(name).splitlines()[0]}")
     return 0
 
 
@@ -153,6 +187,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "pretrain": pretrain,
     "evaluate": evaluate,
     "report": report,
+    "compare": compare,
     "recipes": recipes,
 }
 

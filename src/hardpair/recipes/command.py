@@ -58,8 +58,8 @@ def _command(recipe: Recipe, place: type[Any]) -> type[Any]:
     )
     command.__doc__ = (
         "Train an encoder without labels.\n\n"
-        f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper (demo/hnpm when not given; hardpair "
-        f"recipes lists them); the values below are those of {recipe.name}, and any of them can be given another value."
+        f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper; demo/hnpm when not given. "
+        f"`hardpair recipes` lists them. The values below are those of {recipe.name}; any can be given another value."
     )
     return command
 

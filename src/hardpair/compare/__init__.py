@@ -1,0 +1,1 @@
+"""Comparing methods: the same encoder, images and compute for each; one table and one figure."""

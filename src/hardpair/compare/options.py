@@ -1,0 +1,73 @@
+"""What may be said on the command line about a comparison; light, so that help answers at once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hardpair.errors import UserError, require_range
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train several methods under the same conditions and put their scores side by side.
+
+    All methods share encoder, images and batch: those of FAMILY/hnpm, or what you give below. Optimiser, learning rate
+    and the method's own settings stay those of FAMILY/METHOD. Each run is judged by nearest neighbours and by a linear
+    classifier, with a random encoder of the same shape beside it.
+
+    OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
+    the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
+
+    What is fair? With --unit epochs every method sees the images equally often, whatever that costs. With --unit
+    forwards every method may spend the same compute: the budget is in forwards of the encoder an image, where a
+    forward with its backward counts about 3. The cost of each method is measured and not declared. Several budgets
+    give a curve, each point a run of its own whose schedule ends there.
+
+        hardpair compare --methods hnpm,simclr --budget 2 --seeds 1          a first look
+        hardpair compare --methods all --unit forwards --budget 40 80 160    accuracy against compute; hours
+
+    Choose with --on validation; keep the test images for the end.
+
+    Args:
+        methods: names with commas between them, "supervised" among them, or "all".
+        family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
+        data: "sample" (bundled photos), "cifar10", or a folder of labelled images; where this or one of the next five
+            is not given, FAMILY/hnpm decides.
+        encoder: depth of the ResNet, "resnet10" to "resnet200".
+        width: multiplies every channel count.
+        image_size: side in pixels to which images are resized once, before training.
+        small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
+        batch_size: images a step.
+        budget: how long each method trains; several give a curve.
+        unit: of the budget: passes over the images, or forwards an image.
+        seeds: runs of each method, with the seeds 0, 1, 2 …
+        on: "test", or "validation": a fifth of the training images, for every choice you make.
+        out: folder of the comparison; each run is a folder in it.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+    """
+
+    methods: str = "hnpm,simclr,byol,supervised"
+    family: str = "demo"
+    data: str | None = None
+    encoder: str | None = None
+    width: float | None = None
+    image_size: int | None = None
+    small_images: bool | None = None
+    batch_size: int | None = None
+    budget: tuple[int, ...] = (20,)
+    unit: Literal["epochs", "forwards"] = "epochs"
+    seeds: int = 3
+    on: Literal["test", "validation"] = "test"
+    out: Path = Path("runs/compare")
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        require_range("seeds", self.seeds, 1, 1000)
+        if not self.budget:
+            raise UserError("budget: give at least one")
+        for budget in self.budget:
+            require_range("budget", budget, 1, 100_000)

@@ -1,0 +1,93 @@
+"""Which runs make up a comparison: for every seed, budget and method a recipe under shared conditions."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardpair.compare.options import Compare
+from hardpair.errors import UserError, nearest
+from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
+
+SHARED = ("data", "image_size", "encoder", "width", "small_images", "batch_size")
+"""What all methods of a comparison have in common."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the comparison."""
+
+    method: str
+    seed: int
+    budget: int
+    cost: float  # forwards an image in one epoch
+    recipe: Recipe
+    run: Path
+
+    @property
+    def forwards(self) -> float:
+        """Forwards an image over the whole run."""
+        return self.cost * self.recipe.epochs
+
+    def __str__(self) -> str:
+        plural = "s" * (self.recipe.epochs > 1)
+        return (
+            f"{self.method}, seed {self.seed}, {self.recipe.epochs} epoch{plural} ({self.cost:.1f} forwards an image)"
+        )
+
+
+def chosen_methods(options: Compare) -> list[str]:
+    """The methods asked for, each once, in the order given."""
+    if options.family not in FAMILIES:
+        raise UserError(f"family: there is no {options.family!r}{nearest(options.family, FAMILIES)}")
+    known = [name.removeprefix(f"{options.family}/") for name in RECIPES if name.startswith(f"{options.family}/")]
+    words = [word.strip() for word in options.methods.split(",") if word.strip()]
+    if not words:
+        raise UserError(f"methods: give some with commas between them, or all; there are {', '.join(known)}")
+    for word in words:
+        if word not in (*known, "all"):
+            raise UserError(f"methods: there is no {word!r}{nearest(word, [*known, 'all'])}")
+    return known if "all" in words else list(dict.fromkeys(words))
+
+
+def shared_conditions(options: Compare) -> dict[str, Any]:
+    """What was given, and for the rest what the family's HNPM has."""
+    basis = find_recipe(options.family)
+    given = {name: getattr(options, name) for name in SHARED}
+    return {name: getattr(basis, name) if value is None else value for name, value in given.items()}
+
+
+def measure_costs(options: Compare, methods: Sequence[str], cost_of: Callable[[Recipe], float]) -> dict[str, float]:
+    """Forwards an image of each method; any method that cannot work under these conditions shows here."""
+    costs = {}
+    for method in methods:
+        try:
+            costs[method] = cost_of(_recipe_of(options, method))
+        except UserError as error:
+            raise UserError(f"{method}: {error}") from error
+    return costs
+
+
+def plan_jobs(options: Compare, costs: Mapping[str, float]) -> list[Job]:
+    """All runs: seeds outermost and cheap budgets first, so that a comparison stopped half way is balanced."""
+    budgets = sorted(set(options.budget))
+    return [
+        _job(options, method, seed, budget, cost)
+        for seed in range(options.seeds)
+        for budget in budgets
+        for method, cost in costs.items()
+    ]
+
+
+def _job(options: Compare, method: str, seed: int, budget: int, cost: float) -> Job:
+    epochs = budget if options.unit == "epochs" else max(1, round(budget / cost))
+    try:
+        recipe = dataclasses.replace(_recipe_of(options, method), seed=seed, epochs=epochs)
+    except UserError as error:
+        raise UserError(f"{method}: {error}") from error
+    return Job(method, seed, budget, cost, recipe, options.out / f"{method}-b{budget}-s{seed}")
+
+
+def _recipe_of(options: Compare, method: str) -> Recipe:
+    return dataclasses.replace(find_recipe(f"{options.family}/{method}"), **shared_conditions(options))

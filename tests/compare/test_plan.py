@@ -1,0 +1,71 @@
+"""Which runs make up a comparison."""
+
+import dataclasses
+
+import pytest
+
+from hardpair.compare.options import Compare
+from hardpair.compare.plan import SHARED, chosen_methods, measure_costs, plan_jobs, shared_conditions
+from hardpair.errors import UserError
+from hardpair.recipes import RECIPES, find_recipe
+
+COSTS = {"hnpm": 4.0, "byol": 8.0, "cpc": 83.6}
+
+
+def test_seeds_are_outermost_and_every_run_has_its_folder(tmp_path):
+    jobs = plan_jobs(Compare(budget=(9, 3, 9), seeds=2, out=tmp_path), COSTS)
+    assert [job.run.name for job in jobs] == [
+        f"{method}-b{budget}-s{seed}" for seed in (0, 1) for budget in (3, 9) for method in COSTS
+    ]
+    assert {(job.recipe.method, job.recipe.epochs, job.recipe.seed) for job in jobs} == {
+        (job.method, job.budget, job.seed) for job in jobs
+    }
+    assert str(jobs[0]) == "hnpm, seed 0, 3 epochs (4.0 forwards an image)"
+
+
+def test_a_budget_of_forwards_gives_each_method_its_epochs():
+    jobs = plan_jobs(Compare(budget=(40, 90), unit="forwards", seeds=1), COSTS)
+    assert {(job.method, job.budget): job.recipe.epochs for job in jobs} == {
+        ("hnpm", 40): 10,
+        ("byol", 40): 5,
+        ("cpc", 40): 1,  # never none
+        ("hnpm", 90): 22,
+        ("byol", 90): 11,
+        ("cpc", 90): 1,
+    }
+    assert [job.forwards for job in jobs] == [job.cost * job.recipe.epochs for job in jobs]
+
+
+@pytest.mark.parametrize("family", ["demo", "cifar10"])
+def test_conditions_are_shared_and_the_rest_is_the_methods_own(family):
+    options = Compare(methods="all", family=family, width=0.5, small_images=False)
+    methods = chosen_methods(options)
+    assert methods[0] == "hnpm"
+    assert methods[-1] == "supervised"
+    assert len(methods) == len([name for name in RECIPES if name.startswith(f"{family}/")])
+    jobs = plan_jobs(dataclasses.replace(options, budget=(50,)), dict.fromkeys(methods, 1.0))
+    conditions = {tuple(getattr(job.recipe, name) for name in SHARED) for job in jobs}
+    assert conditions == {tuple(shared_conditions(options).values())}
+    assert shared_conditions(options)["batch_size"] == find_recipe(f"{family}/hnpm").batch_size
+    assert shared_conditions(options)["width"] == 0.5
+    for job in jobs:
+        own = find_recipe(f"{family}/{job.method}")
+        for name in ("optimiser", "learning_rate", "weight_decay", "schedule", "clip", "settings"):
+            assert getattr(job.recipe, name) == getattr(own, name)
+
+
+def test_methods_are_taken_once_in_the_order_given():
+    assert chosen_methods(Compare(methods="byol, hnpm,byol")) == ["byol", "hnpm"]
+
+
+def test_a_method_that_cannot_keep_to_the_budget_is_named():
+    with pytest.raises(UserError, match="simclr: warmup_epochs: 10 must be less than epochs, 5"):
+        plan_jobs(Compare(family="cifar10", budget=(5,)), {"simclr": 6.0})
+
+
+def test_a_method_that_cannot_work_here_is_named():
+    def refuse(recipe):
+        raise UserError("width: too small")
+
+    with pytest.raises(UserError, match="hnpm: width: too small"):
+        measure_costs(Compare(), ["hnpm"], refuse)

@@ -1,0 +1,60 @@
+"""What a method costs, in forwards of its encoder: counted, and near what the papers' pseudo-code says."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from hardpair.data import Images
+from hardpair.recipes import find_recipe
+from hardpair.train.cost import forward_equivalents
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Steps this small are only held up by a second thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def images():
+    pixels = torch.randint(256, (64, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return Images(pixels, torch.arange(64) % 10, tuple("abcdefghij"), name="noise/train")
+
+
+def cost(images, name, **changes):
+    fields = {"encoder": "resnet18", "width": 0.25, "batch_size": 16, **changes}
+    return forward_equivalents(dataclasses.replace(find_recipe(name), **fields), images)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("demo/supervised", 3),  # one view, forward and backward
+        ("demo/hnpm", 4),  # one view with a gradient, one without
+        ("demo/simclr", 6),  # two views with
+        ("demo/byol", 8),  # two with, two without
+    ],
+)
+def test_near_the_count_of_passes(images, name, expected):
+    """What is left: the first convolution needs no gradient of its input (-0.5 % here), heads and losses add (+1 %)."""
+    assert cost(images, name) == pytest.approx(expected, rel=0.02)
+
+
+def test_two_streams_of_half_the_width_cost_about_half(images):
+    assert 1.2 < cost(images, "demo/cmc") < 2.2
+
+
+def test_a_larger_batch_compares_more_pairs(images):
+    small = {"encoder": "resnet10", "width": 1 / 16, "image_size": 8}
+    assert cost(images, "demo/simclr", batch_size=64, **small) > 1.001 * cost(images, "demo/simclr", **small)
+
+
+def test_a_batch_beyond_all_images_and_the_random_state(images):
+    state = torch.get_rng_state()
+    whole, beyond = (cost(images, "demo/hnpm", encoder="resnet10", width=1 / 16, batch_size=n) for n in (64, 4096))
+    assert whole == beyond
+    assert torch.equal(torch.get_rng_state(), state)
