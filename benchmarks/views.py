@@ -13,8 +13,8 @@ import torch
 from torchvision.transforms import v2
 
 from hardpair.data import open_images
-from hardpair.views import POLICIES, Draw, augmented_view
 from hardpair.pixels import MEAN, STD
+from hardpair.views import POLICIES, Draw, augmented_view
 from hardpair.views.policies import Policy
 
 COUNT, REPEATS = 160, 15

@@ -103,9 +103,14 @@ def read_result(job: Job, *, on: str, facts: Record) -> Result | None:
         linear_control=linear["control"]["top1"],
         knn=knn["metrics"]["top1"],
         knn_control=knn["control"]["top1"],
-        first_loss=run.steps[0]["loss"],
+        first_loss=_after_one_epoch(run)["loss"],
         last_loss=run.steps[-1]["loss"],
     )
+
+
+def _after_one_epoch(run: Run) -> Record:
+    """The first record worth comparing with: memories begin with random directions, which are easy to tell from."""
+    return next((step for step in run.steps if step.get("epoch", 0) >= 1), run.steps[-1])
 
 
 def _score(run: Run, job: Job, protocol: str, on: str, facts: Record) -> Record | None:

@@ -18,7 +18,7 @@ HEADINGS = (
     "gain",
     "knn top-1",
     "control",
-    "loss",
+    "loss, epoch 1 → end",
 )
 NOTES = (
     "Forwards: what a run spends on an image over all epochs, in forwards of the encoder. Minutes: of training, a run. "

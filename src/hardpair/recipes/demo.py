@@ -111,7 +111,7 @@ def infomin() -> Recipe:
     Cost:     about 6 forwards an image.
     Expected: docs/log.md, the comparison on the sample.
     """
-    return _demo("infomin", head_hidden=512, queue=1024, momentum=0.99)
+    return _demo("infomin", head_hidden=512, queue=1024, momentum=0.9, temperature=0.2)
 
 
 def instdisc() -> Recipe:
