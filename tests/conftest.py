@@ -1,6 +1,7 @@
 """Shared by all tests: small real runs, and a cache that is thrown away."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,9 @@ import torch
 
 from hardpair.recipes import Recipe
 
-torch.set_num_threads(2)
+# One thread a process: the tests run side by side, and threads that wait for each other would slow all of them down.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # and for the processes that tests start
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

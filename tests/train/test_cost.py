@@ -10,15 +10,6 @@ from hardpair.recipes import find_recipe
 from hardpair.train.cost import forward_equivalents
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Steps this small are only held up by a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def images():
     pixels = torch.randint(256, (64, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
