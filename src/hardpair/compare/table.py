@@ -18,11 +18,12 @@ HEADINGS = (
     "gain",
     "knn top-1",
     "control",
-    "loss, epoch 1 → end",
+    "loss",
 )
 NOTES = (
     "Forwards: what a run spends on an image over all epochs, in forwards of the encoder. Minutes: of training, a run. "
-    "Control: a random encoder of the same shape. Gain: linear top-1 above it, in points. Loss: first and last logged."
+    "Control: a random encoder of the same shape. Gain: linear top-1 above it, in points. Loss: after the first "
+    "epoch and at the end."
 )
 
 SEEN = "Supervised training has seen the labels of the validation images: its scores here measure nothing."
