@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN ?= runs/demo
 FIELDS ?=
+LONG := benchmarks/peer_learning.py
 
 .PHONY: help demo test check bench clean
 .DEFAULT_GOAL := help
@@ -17,15 +18,18 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 	@echo "open $(RUN)/report.html in a browser"
 
 test: .venv/.dev  ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: .venv/.dev  ## format, lint and types, as CI checks them
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/.dev  ## measure speed and memory; every figure is a ratio within one run
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: .venv/.bench  ## measure speed, memory and agreement with lightly (its learning only in short)
+	for script in $(filter-out $(LONG),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	rm -rf runs/peer-short
+	$(BIN)/python $(LONG) --data sample --images 320 --epochs 1 --seeds 1 --out runs/peer-short
+	@echo "in full, on CIFAR-10, some hours: $(BIN)/python $(LONG) --lightly-optimiser both"
 
 clean:  ## remove the environment and all caches, but never runs/ or data/
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -39,4 +43,8 @@ clean:  ## remove the environment and all caches, but never runs/ or data/
 
 .venv/.dev: .venv/.runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+.venv/.bench: .venv/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	@touch $@

@@ -1,0 +1,1 @@
+"""The parts of peer_learning.py: lightly's methods, training of both sides, and the scores."""

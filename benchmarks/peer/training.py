@@ -1,0 +1,119 @@
+"""Training of either side from equal encoders, and one judge for all."""
+
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_pil_image
+
+from hardpair.data import Images
+from hardpair.evaluate import knn, linear
+from hardpair.evaluate.features import extract
+from hardpair.models import Encoder, build_encoder, load_encoder
+from hardpair.recipes import Recipe
+from hardpair.train.trainer import Trainer
+from peer.lightly_side import LIGHTLY, TRANSFORMS, learning_rate
+
+CPU = torch.device("cpu")
+WORKERS = 2
+
+
+def train_ours(recipe: Recipe, images: Images) -> tuple[Encoder, float]:
+    """Our trainer, recipe as it is. The encoder and the seconds of training."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(recipe, Path(folder), images, CPU, checkpoint_every=sys.maxsize)
+        began = time.perf_counter()
+        outcome = trainer.run_to_end()
+        seconds = time.perf_counter() - began
+        if outcome.status == "stopped":
+            raise KeyboardInterrupt
+        return load_encoder(folder), seconds
+
+
+class Pictures(Dataset[list[Tensor]]):
+    """Views of images, made one by one by a transform of lightly's, on PIL images as it expects them."""
+
+    def __init__(self, images: Images, transform: Callable[..., Any]) -> None:
+        self.pixels, self.transform = images.pixels, transform
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> list[Tensor]:
+        views: list[Tensor] = self.transform(to_pil_image(self.pixels[row]))
+        return views
+
+
+def train_lightly(recipe: Recipe, images: Images, optimiser: str) -> tuple[Encoder, float]:
+    """The recipe's method by lightly, with the recipe's encoder, batch, epochs and seed."""
+    torch.manual_seed(recipe.seed)  # the same initial weights as ours
+    encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
+    method = LIGHTLY[recipe.method](encoder).to(memory_format=torch.channels_last).train()
+    pictures = Pictures(images, TRANSFORMS[recipe.method]())
+    loader: DataLoader[list[Tensor]] = DataLoader(
+        pictures, recipe.batch_size, shuffle=True, drop_last=True, num_workers=WORKERS, persistent_workers=True
+    )
+    trained = [p for p in method.parameters() if p.requires_grad]
+    steps = recipe.epochs * len(loader)
+    rule, by_step, by_epoch = _sgd(trained, recipe) if optimiser == "sgd" else _adam(trained, recipe, steps)
+    began = time.perf_counter()
+    for epoch in range(recipe.epochs):
+        losses = [_step(method, views, rule, by_step, recipe.clip if optimiser == "adam" else 0) for views in loader]
+        if by_epoch is not None:
+            by_epoch.step()
+        _report(epoch, recipe.epochs, losses, time.perf_counter() - began)
+    return encoder.eval(), time.perf_counter() - began
+
+
+def _sgd(trained: list[nn.Parameter], recipe: Recipe) -> tuple[torch.optim.Optimizer, LRScheduler | None, LRScheduler]:
+    """As in lightly's benchmark: weight decay for all, a cosine by epoch."""
+    rate = learning_rate(recipe.method, recipe.batch_size)
+    sgd = torch.optim.SGD(trained, lr=rate, momentum=0.9, weight_decay=5e-4)
+    return sgd, None, CosineAnnealingLR(sgd, recipe.epochs)
+
+
+def _adam(
+    trained: list[nn.Parameter], recipe: Recipe, steps: int
+) -> tuple[torch.optim.Optimizer, LRScheduler, LRScheduler | None]:
+    """As in our recipe: no weight decay, a cosine by step; the gradient is clipped too."""
+    adam = torch.optim.Adam(trained, lr=recipe.learning_rate)
+    return adam, LambdaLR(adam, lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))), None
+
+
+def _step(
+    method: nn.Module, views: list[Tensor], rule: torch.optim.Optimizer, by_step: LRScheduler | None, clip: float
+) -> Tensor:
+    first, second = (view.contiguous(memory_format=torch.channels_last) for view in views)
+    loss: Tensor = method(first, second)
+    rule.zero_grad(set_to_none=True)
+    loss.backward()
+    if clip:
+        nn.utils.clip_grad_norm_(rule.param_groups[0]["params"], clip)
+    rule.step()
+    if by_step is not None:
+        by_step.step()
+    return loss.detach()
+
+
+def _report(epoch: int, epochs: int, losses: list[Tensor], seconds: float) -> None:
+    loss = torch.stack(losses).mean().item()
+    if not math.isfinite(loss):
+        raise SystemExit(f"lightly's loss is not finite in epoch {epoch + 1}")
+    print(f"  epoch {epoch + 1}/{epochs}  loss {loss:.4f}  {seconds:.0f} s", flush=True)
+
+
+def judge(encoder: Encoder, train: Images, test: Images) -> dict[str, float]:
+    """Top-1 of knn and linear, fitted on the training images and tested on the test images."""
+    assert train.labels is not None
+    assert test.labels is not None
+    fitted, tested = (extract(encoder, images, CPU) for images in (train, test))
+    sets = (fitted, train.labels), (tested, test.labels)
+    return {"knn": knn(*sets)["top1"], "linear": linear(*sets)["top1"]}
