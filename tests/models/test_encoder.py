@@ -13,18 +13,29 @@ from hardpair.models.encoder import DEPTHS
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "millions"),
+    ("name", "width", "sk", "millions"),
     [
-        ("resnet18", 1, 11.18),
-        ("resnet50", 1, 23.51),
-        ("resnet50", 2, 93.91),
-        ("resnet101", 1, 42.5),
-        ("resnet200", 2, 250.1),
+        ("resnet18", 1, False, 11.18),
+        ("resnet50", 1, False, 23.51),
+        ("resnet50", 2, False, 93.91),
+        ("resnet50", 3, False, 211.2),
+        ("resnet50", 4, False, 375.4),
+        ("resnet101", 1, False, 42.5),
+        ("resnet101", 2, False, 169.8),
+        ("resnet152", 1, False, 58.1),
+        ("resnet152", 2, False, 232.3),
+        ("resnet152", 3, False, 522.3),
+        ("resnet200", 1, False, 62.6),
+        ("resnet200", 2, False, 250.1),
+        ("resnet50", 1, True, 35.2),
+        ("resnet50", 2, True, 140.3),
+        ("resnet152", 2, True, 353.4),
+        ("resnet152", 3, True, 794.7),
     ],
 )
-def test_published_parameter_counts(name, width, millions):
+def test_published_parameter_counts(name, width, sk, millions):
     with torch.device("meta"):
-        encoder = build_encoder(name, width=width)
+        encoder = build_encoder(name, width=width, sk=sk)
     assert sum(p.numel() for p in encoder.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)
     assert encoder.num_features == (512 if name == "resnet18" else 2048) * width
 
@@ -45,9 +56,9 @@ def test_bad_shape_is_one_line(name, width, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("form", [{}, {"colour_streams": True}, {"patch": 8}])
+@pytest.mark.parametrize("form", [{}, {"colour_streams": True}, {"patch": 8}, {"name": "resnet14", "sk": True}])
 def test_saved_encoder_comes_back_whole(tmp_path, caplog, form):
-    encoder = build_encoder("resnet10", width=1 / 8, small_images=True, **form)
+    encoder = build_encoder(**{"name": "resnet10", "width": 1 / 8, "small_images": True, **form})
     encoder(torch.randn(8, 3, 16, 16))  # moves the batch norm statistics
     save_encoder(encoder, tmp_path, step=3)
     with caplog.at_level("INFO"):
@@ -130,3 +141,34 @@ def test_patches_are_encoded_one_by_one_and_averaged():
     assert encoder.trunk.grid(x).shape == (2, encoder.num_features, 3, 3)
     torch.testing.assert_close(encoder.trunk.grid(x)[:, :, 0, 2], patches[2])
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in encoder.modules())
+
+
+def selective_reference(block, x):
+    """A selective kernel from SimCLRv2's description: one wide convolution, split in two, weighed, summed."""
+    kernel = torch.cat([path.conv.weight for path in block.conv2.paths])
+    both = torch.nn.functional.conv2d(x, kernel, stride=block.conv2.paths[0].conv.stride, padding=1)
+    parts = [path.bn(part).relu() for path, part in zip(block.conv2.paths, both.chunk(2, dim=1), strict=True)]
+    pooled = sum(parts).mean((2, 3))
+    attn = block.conv2.attn
+    squeezed = attn.bn((pooled @ attn.fc_reduce.weight[:, :, 0, 0].T)[:, :, None, None]).relu()[:, :, 0, 0]
+    weights = (squeezed @ attn.fc_select.weight[:, :, 0, 0].T).view(len(x), 2, -1).softmax(dim=1)
+    return sum(weights[:, k, :, None, None] * parts[k] for k in range(2))
+
+
+def test_selective_kernels_are_simclrv2s():
+    encoder = build_encoder("resnet14", width=1 / 4, sk=True).eval()
+    for stage in (encoder.trunk.layer1, encoder.trunk.layer2):
+        block = stage[0]
+        x = torch.randn(3, block.conv2.in_channels, 8, 8)
+        torch.testing.assert_close(block.conv2(x), selective_reference(block, x))
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    pooled = encoder.trunk.layer1[0].downsample[0](x)  # stride 1: the last row and column see the border
+    assert pooled.shape == x.shape
+    assert pooled[0, 0, 0, 0] == (0 + 1 + 4 + 5) / 4
+    assert pooled[0, 0, 3, 3] == 15 / 4
+    assert encoder.trunk.layer2[0].downsample[0](x).shape == (1, 1, 2, 2)
+
+
+def test_selective_kernels_need_bottlenecks():
+    with pytest.raises(UserError, match=r"^sk: .* resnet18 has none"):
+        build_encoder("resnet18", sk=True)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from hardpair.errors import UserError, nearest, require_range
 from hardpair.models.colour_streams import ColourStreams
 from hardpair.models.patch_grid import PatchGrid
+from hardpair.models.selective import selective_trunk
 
 DEPTHS: dict[str, tuple[Any, tuple[int, int, int, int]]] = {
     "resnet10": (BasicBlock, (1, 1, 1, 1)),
@@ -40,11 +41,18 @@ class Encoder(nn.Module):
 
 
 def build_encoder(
-    name: str, *, width: float = 1, small_images: bool = False, colour_streams: bool = False, patch: int = 0
+    name: str,
+    *,
+    width: float = 1,
+    sk: bool = False,
+    small_images: bool = False,
+    colour_streams: bool = False,
+    patch: int = 0,
 ) -> Encoder:
     """A freshly initialised ResNet, ``"resnet50"`` say.
 
     ``width`` multiplies every convolution's channels, the stem's too (SimCLR's "2x"; a fraction makes a small net).
+    ``sk`` gives the bottlenecks selective kernels in SimCLRv2's form.
     ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
     ``colour_streams`` makes two ResNets of half the width, one for luminance and one for colour (CMC).
     ``patch`` applies the ResNet, with layer norm, to overlapping patches of that side and averages (CPC).
@@ -52,6 +60,8 @@ def build_encoder(
     if name not in DEPTHS:
         raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
     require_range("width", width, 1 / 8 if colour_streams else 1 / 16, 4)
+    if sk and (colour_streams or patch):
+        raise UserError("sk: selective kernels go with whole images in colour, not with colour streams or patches")
     settings = {"name": name, "width": width, "small_images": small_images}
     if colour_streams:
         luminance, colour = (_trunk(name, width / 2, small_images, inputs=inputs) for inputs in (1, 2))
@@ -60,13 +70,29 @@ def build_encoder(
     if patch:
         trunk = _trunk(name, width, small_images, norm=GroupNorm1)
         return Encoder(PatchGrid(trunk, patch), trunk.num_features, {**settings, "patch": patch})
+    if sk:
+        trunk = _selective(name, width, small_images)
+        return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
     trunk = _trunk(name, width, small_images)
     return Encoder(trunk, trunk.num_features, settings)
 
 
+def _selective(name: str, width: float, small_images: bool) -> Any:
+    block, layers = DEPTHS[name]
+    if block is not Bottleneck:
+        raise UserError(f"sk: selective kernels replace the middle of a bottleneck, and {name} has none; try resnet50")
+    trunk = selective_trunk(layers, _channels(width), small_images=small_images)
+    trunk.init_weights()
+    return trunk
+
+
+def _channels(width: float) -> tuple[int, ...]:
+    return tuple(round(c * width) for c in (64, 128, 256, 512))
+
+
 def _trunk(name: str, width: float, small_images: bool, *, inputs: int = 3, norm: Any = nn.BatchNorm2d) -> Any:
     block, layers = DEPTHS[name]
-    channels = tuple(round(c * width) for c in (64, 128, 256, 512))
+    channels = _channels(width)
     trunk = ResNet(block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm)
     _set_stem(trunk, channels[0], small_images, inputs, norm)
     trunk.init_weights()
