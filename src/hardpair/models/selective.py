@@ -17,8 +17,9 @@ RATIO, SMALLEST = 16, 32  # the layer that weighs the streams is a sixteenth as 
 
 def selective_trunk(layers: tuple[int, int, int, int], channels: tuple[int, ...], *, small_images: bool) -> Any:
     """A ResNet of bottlenecks with selective kernels; weights are not initialised yet."""
+    block: Any = SelectiveKernelBottleneck  # timm's own types know two blocks only
     trunk: Any = ResNet(
-        SelectiveKernelBottleneck,
+        block,
         layers,
         num_classes=0,
         channels=channels,
@@ -30,9 +31,9 @@ def selective_trunk(layers: tuple[int, int, int, int], channels: tuple[int, ...]
     if small_images:  # as in SimCLR's code, where the small stem takes the place of the deep one
         trunk.conv1 = nn.Conv2d(3, channels[0], 3, stride=1, padding=1, bias=False)
         trunk.maxpool = nn.Identity()
-    for block in trunk.modules():
-        if isinstance(block, SelectiveKernelBottleneck):
-            _as_in_simclrv2(block)
+    for module in trunk.modules():
+        if isinstance(module, SelectiveKernelBottleneck):
+            _as_in_simclrv2(module)
     return trunk
 
 
