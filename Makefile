@@ -18,7 +18,7 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 	@echo "open $(RUN)/report.html in a browser"
 
 test: .venv/.dev  ## run all tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/.dev  ## format, lint and types, as CI checks them
 	$(BIN)/ruff format --check .
