@@ -62,16 +62,7 @@ class TestContract:
         # Not from the first step: a queue begins with random directions, which are easy to tell from anything.
         assert sum(losses[-5:]) < sum(losses[3:8])
 
-    def test_averaged_parameters_move_only_after_a_step(self, name):
-        method = build(name)
-        averaged = [p for p in method.parameters() if not p.requires_grad]
-        before = [p.clone() for p in averaged]
-        one_loss(method)
-        assert all(map(torch.equal, before, averaged))
-
     def test_forward_leaves_memories_alone_until_the_step_is_done(self, name):
         """The same views give the same loss twice, however often forward runs."""
         method = build(name)
-        for module in method.modules():  # running statistics move, but training uses the batch's
-            assert not isinstance(module, torch.nn.Dropout)
         assert torch.equal(one_loss(method), one_loss(method))

@@ -7,10 +7,14 @@ import torch
 from small_methods import build, draw, one_loss, photos, views
 from torch import nn
 
+from hardpair import build_encoder
+from hardpair.data import Images
 from hardpair.errors import UserError
 from hardpair.methods.infomin import shuffled_patches
 from hardpair.recipes import find_recipe
+from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, set_learning_rate
+from hardpair.views import Draw
 
 
 def moved_by(averaged: nn.Module, trained: list[nn.Module], after_step, keep: float) -> None:
@@ -30,7 +34,6 @@ def test_byol_target_slows_down_along_a_cosine(progress):
     method = build("byol", momentum=0.9)
     keep = 1 - 0.1 * (math.cos(math.pi * progress) + 1) / 2
     moved_by(method.target, [method.encoder, method.projector], lambda: method.after_step(progress), keep)
-    assert progress < 1 or keep == 1
 
 
 @pytest.mark.parametrize("name", ["moco", "infomin"])
@@ -181,3 +184,80 @@ def test_infomin_without_jigsaw_takes_small_images():
 def test_setting_out_of_range_is_one_line(name, setting, value):
     with pytest.raises(UserError, match=f"^{setting}: must be"):
         build(name, **{setting: value})
+
+
+def cosines(a, b):
+    return nn.functional.cosine_similarity(a, b)
+
+
+def test_byol_predicts_the_target_of_the_other_view():
+    method = build("byol").eval()
+    first, second = views(method)
+    p1, p2 = (method.predictor(method.projector(method.encoder(view))) for view in (first, second))
+    t1, t2 = method.target(first), method.target(second)
+    expected = (2 - 2 * cosines(p1, t2)).mean() + (2 - 2 * cosines(p2, t1)).mean()
+    torch.testing.assert_close(method([first, second])["loss"], expected)
+    assert not torch.isclose(expected, (4 - 2 * cosines(p1, t1) - 2 * cosines(p2, t2)).mean())
+
+
+def test_simsiam_predicts_the_output_of_the_other_view():
+    method = build("simsiam")
+    first, second = views(method)
+    z1, z2 = (method.projector(method.encoder(view)) for view in (first, second))
+    p1, p2 = method.predictor(z1), method.predictor(z2)
+    expected = 1 - 0.5 * (cosines(p1, z2) + cosines(p2, z1)).mean()
+    torch.testing.assert_close(method([first, second])["loss"], expected)
+    assert not torch.isclose(expected, 1 - 0.5 * (cosines(p1, z1) + cosines(p2, z2)).mean())
+
+
+@pytest.mark.parametrize("name", ["simclr", "simclrv2"])
+def test_simclr_pairs_the_two_views_of_an_image(name):
+    method = build(name)
+    given = views(method)
+    outputs = nn.functional.normalize(method.head(method.encoder(torch.cat(given))), dim=1)
+    similarity = (outputs @ outputs.T / method.temperature).fill_diagonal_(-torch.inf)
+    partner = similarity[torch.arange(64), (torch.arange(64) + 32) % 64]
+    torch.testing.assert_close(method(given)["loss"], (similarity.logsumexp(1) - partner).mean())
+
+
+@pytest.mark.parametrize("negatives", [0, 10])
+def test_cmc_compares_each_stream_with_the_others_bank(negatives):
+    method = build("cmc", negatives=negatives)
+    view, rows, sampled = views(method)
+    luminance, colour = method.encoder.trunk.streams(view)
+    u, v = (nn.functional.normalize(x, dim=1) for x in (method.luminance_head(luminance), method.colour_head(colour)))
+    expected = 0.0
+    for outputs, bank in ((u, method.colour_bank.vectors), (v, method.luminance_bank.vectors)):
+        own = (outputs * bank[rows]).sum(1, keepdim=True)
+        others = torch.cat([own, outputs @ bank[sampled].T], dim=1) if negatives else outputs @ bank.T
+        expected = expected + ((others / 0.07).logsumexp(1) - own[:, 0] / 0.07).mean()
+    torch.testing.assert_close(method([view, rows, sampled])["loss"], expected)
+    banks = method.luminance_bank.vectors.clone(), method.colour_bank.vectors.clone()
+    method.after_step(0.1)
+    for bank, old, outputs in zip((method.luminance_bank, method.colour_bank), banks, (u, v), strict=True):
+        moved = nn.functional.normalize(0.5 * old[rows] + 0.5 * outputs, dim=1)
+        torch.testing.assert_close(bank.vectors[rows], moved)
+
+
+def test_infomin_weighs_the_view_and_its_patches():
+    method = build("infomin", jigsaw=0.25)
+    given = views(method)
+    keys = nn.functional.normalize(method.averaged(given[1]), dim=1)
+    queries = method.head(method.encoder(given[0])), method._join_patches(given[2])
+    parts = []
+    for query in queries:
+        unit = nn.functional.normalize(query, dim=1)
+        scores = torch.cat([(unit * keys).sum(1, keepdim=True), unit @ method.queue.keys.T], dim=1) / 0.15
+        parts.append((scores.logsumexp(1) - scores[:, 0]).mean())
+    torch.testing.assert_close(method(given)["loss"], 0.75 * parts[0] + 0.25 * parts[1])
+
+
+def test_supervised_learns_from_the_labels_of_its_rows():
+    images = Images(photos(), torch.arange(32) % 4, tuple("abcd"), "photos")
+    torch.manual_seed(0)
+    method = Supervised(build_encoder("resnet10", width=1 / 8, small_images=True), images)
+    view, labels = method.views(photos()[5:9], Draw(0, 0, torch.arange(4), rows=torch.arange(5, 9)))
+    assert labels.tolist() == [1, 2, 3, 0]
+    logits = method.classifier(method.encoder(view))
+    expected = (logits.logsumexp(1) - logits[torch.arange(4), labels]).mean()
+    torch.testing.assert_close(method([view, labels])["loss"], expected)

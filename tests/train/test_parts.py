@@ -66,7 +66,6 @@ def test_lars_follows_its_formula(small_recipe, decay):
 @pytest.mark.parametrize("name", ["adam", "sgd", "lars"])
 def test_decay_spares_biases_and_norms(small_recipe, name):
     module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    module[0].weight.requires_grad_(True)
     optimiser = build_optimiser(module, dataclasses.replace(small_recipe, optimiser=name, weight_decay=0.1))
     decayed, spared = optimiser.param_groups
     assert [p.ndim for p in decayed["params"]] == [2]

@@ -81,7 +81,7 @@ def plan_jobs(options: Compare, costs: Mapping[str, float]) -> list[Job]:
 
 
 def _job(options: Compare, method: str, seed: int, budget: int, cost: float) -> Job:
-    epochs = budget if options.unit == "epochs" else max(1, round(budget / cost))
+    epochs = budget if options.unit == "epochs" else max(1, int(budget / cost))
     try:
         recipe = dataclasses.replace(_recipe_of(options, method), seed=seed, epochs=epochs)
     except UserError as error:
@@ -90,4 +90,7 @@ def _job(options: Compare, method: str, seed: int, budget: int, cost: float) -> 
 
 
 def _recipe_of(options: Compare, method: str) -> Recipe:
-    return dataclasses.replace(find_recipe(f"{options.family}/{method}"), **shared_conditions(options))
+    """The family's recipe under the shared conditions; SGD's and LARS's rates follow the batch, as their papers say."""
+    own, shared = find_recipe(f"{options.family}/{method}"), shared_conditions(options)
+    scale = 1.0 if own.optimiser == "adam" else shared["batch_size"] / own.batch_size
+    return dataclasses.replace(own, **shared, learning_rate=own.learning_rate * scale)

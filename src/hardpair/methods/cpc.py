@@ -77,7 +77,7 @@ class CPC(Method):
         """The mean loss of four directions."""
         grid = self._grid.grid(views[0])  # (N, F, H, W)
         turned = [torch.rot90(grid, quarter, (2, 3)) for quarter in range(4)]
-        losses = [look(grid, self.group or len(grid)) for look, grid in zip(self.directions, turned, strict=True)]
+        losses = [look(view, self.group or len(grid)) for look, view in zip(self.directions, turned, strict=True)]
         return {"loss": torch.stack(losses).mean(), "features": grid.mean(dim=(2, 3)).detach()}
 
 

@@ -5,7 +5,8 @@ query, made of nine shuffled patches of the image (jigsaw), must find the same k
 
 Paper:   Tian et al., "What Makes for Good Views for Contrastive Learning?", 2020.
 Loss:    (1 - b) InfoNCE of the view's query + b InfoNCE of the patches' query, against one key and one queue.
-Differs: RandAugment's magnitudes scale with the image; patches are 3/4 of a ninth's side, as published at 255 px.
+Differs: RandAugment's magnitudes scale with the image; patches are 3/4 of a ninth's side, as published at 255 px;
+         batch norm sees the whole batch, queries and keys in one order.
 """
 
 import torch

@@ -85,7 +85,7 @@ class MoCo(Method):
 
     @torch.no_grad()
     def _keys(self, images: Tensor, shuffle: Tensor) -> Tensor:
-        """Keys are computed in another order than queries, so that batch norm cannot give pairs away."""
+        """Where there are splits, keys fall into others than queries do, so that batch norm cannot give pairs away."""
         keys = self._in_splits(self.averaged, images[shuffle])[shuffle.argsort()]
         return nn.functional.normalize(keys, dim=1)
 

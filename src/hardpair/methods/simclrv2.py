@@ -1,7 +1,7 @@
-"""SimCLRv2: SimCLR with a deeper head, whose first layer is kept for fine-tuning.
+"""SimCLRv2: SimCLR with a deeper head, whose first layer is worth keeping for fine-tuning.
 
 The part of the head next to the encoder still holds what labels need, so with few labels one fine-tunes from
-``head[0]`` on rather than from the encoder's output.
+``head[0]`` on rather than from the encoder's output. It is in the run's checkpoints; no protocol here uses it yet.
 
 Paper:   Chen et al., "Big Self-Supervised Models are Strong Semi-Supervised Learners", 2020.
 Loss:    NT-Xent, as SimCLR.

@@ -29,7 +29,7 @@ def selective_trunk(layers: tuple[int, int, int, int], channels: tuple[int, ...]
         block_args={"sk_kwargs": {"kernel_size": 3, "split_input": False}},
     )
     if small_images:  # as in SimCLR's code, where the small stem takes the place of the deep one
-        trunk.conv1 = nn.Conv2d(3, channels[0], 3, stride=1, padding=1, bias=False)
+        trunk.conv1 = nn.Conv2d(3, channels[0] // 2 * 2, 3, stride=1, padding=1, bias=False)
         trunk.maxpool = nn.Identity()
     for module in trunk.modules():
         if isinstance(module, SelectiveKernelBottleneck):

@@ -90,7 +90,7 @@ def cmc() -> Recipe:
     """CMC with all other images as negatives.
 
     Command:  hardpair pretrain demo/cmc
-    Cost:     about 2 forwards an image: two streams of half the width.
+    Cost:     about 1.6 forwards an image: two streams of half the width.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("cmc", temperature=0.1, negatives=0)
@@ -100,20 +100,20 @@ def cpc() -> Recipe:
     """CPC v2 on 7 x 7 patches of 8 px, narrower context networks, negatives from 16 images at a time.
 
     Command:  hardpair pretrain demo/cpc
-    Cost:     about 12 forwards an image: the patches overlap, and there are four context networks.
+    Cost:     about 19 forwards an image: the patches overlap, and there are four context networks.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("cpc", group=16, context_hidden=64)
 
 
 def infomin() -> Recipe:
-    """InfoMin with its own views and jigsaw, a queue of 1,024 and a faster key encoder.
+    """InfoMin with its own views and jigsaw, and the queue, momentum and temperature of the demo's MoCo.
 
     Command:  hardpair pretrain demo/infomin
     Cost:     about 6 forwards an image.
     Expected: docs/log.md, the comparison on the sample.
     """
-    return _demo("infomin", head_hidden=512, queue=1024, momentum=0.9, temperature=0.2)
+    return _demo("infomin", head_hidden=512, queue=1024, momentum=0.99, temperature=0.1)
 
 
 def instdisc() -> Recipe:

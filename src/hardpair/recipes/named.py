@@ -1,4 +1,4 @@
-"""The recipes that have a name: ``family/method``, and the two of the paper's own."""
+"""The recipes that have a name: ``family/method``, and the paper to the letter."""
 
 import inspect
 from collections.abc import Callable

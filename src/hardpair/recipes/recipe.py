@@ -19,7 +19,7 @@ Setting = bool | int | float | str
 
 @dataclass(frozen=True)
 class Recipe:
-    """A pretraining run. Two runs of equal recipes on one machine give equal encoders.
+    """A pretraining run. Two runs of equal recipes on one CPU give equal encoders.
 
     Args:
         name: what the recipe is called; also the default name of the run.
@@ -30,7 +30,7 @@ class Recipe:
         width: multiplies every channel count; fractions make small encoders.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         epochs: passes over the images.
-        batch_size: images a step, over all processes.
+        batch_size: images a step.
         optimiser: adam, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms.

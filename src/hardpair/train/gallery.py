@@ -23,7 +23,7 @@ LOOKED_AT = 5_000  # images; enough to find hard pairs, and a few seconds of wor
 def write_pairs(
     path: Path, method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device
 ) -> None:
-    """Mine one pass over (part of) the images as training would, and keep the nearest pairs."""
+    """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines."""
     found = _mine(method, images, batch_size=batch_size, seed=seed, device=device)
     if found is None:
         return

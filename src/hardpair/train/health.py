@@ -21,7 +21,7 @@ def effective_rank(features: Tensor) -> Tensor:
     centred = features[:ROWS].double()
     centred = centred - centred.mean(0)
     if not bool(centred.isfinite().all()):
-        return torch.full((), torch.nan)
+        return centred.new_full((), torch.nan)
     gram = centred.T @ centred if centred.shape[1] < len(centred) else centred @ centred.T
     values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
     shares = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)

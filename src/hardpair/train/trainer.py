@@ -85,7 +85,7 @@ class Trainer:
                 seconds = round(time.monotonic() - began, 1)
                 self.log.write("stop", step=self.step, reason=f"signal {request.signal}", seconds=seconds)
                 return Outcome("stopped", self.step, request.signal)
-            display.say("writing down the hardest pairs")
+            display.say("finishing: the hardest pairs, where the method mines any")
             write_pairs(
                 self.run / "pairs.json",
                 self.method,
