@@ -12,8 +12,8 @@ class Compare:
     """Train several methods under the same conditions and put their scores side by side.
 
     All methods share encoder, images and batch: those of FAMILY/hnpm, or what you give below. Optimiser, learning rate
-    (SGD's and LARS's scaled with the batch) and the method's own settings stay those of FAMILY/METHOD. Each run is judged
-    by nearest neighbours and by a linear classifier, with a random encoder of the same shape beside it.
+    (SGD's and LARS's scaled with the batch) and the method's own settings stay those of FAMILY/METHOD. Runs are judged
+    by nearest neighbours and by a linear classifier, with a random encoder of the same shape beside each.
 
     OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
     the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
