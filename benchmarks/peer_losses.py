@@ -71,7 +71,7 @@ def loss_cases(dtype: torch.dtype) -> Iterator[Case]:
             yield Case(
                 "MoCo, InfoNCE",
                 [a, b],
-                lambda x, y, t=t, negatives=negatives: info_nce(x, y, negatives, temperature=t),
+                lambda x, y, t=t, negatives=negatives: info_nce(x, y, normalize(negatives, dim=1), temperature=t),
                 bank_loss(negatives, t),
             )
         yield Case("BYOL, one way", [a, b], cosine_regression, lambda x, y: 2 + 2 * negative_cosine(x, y.detach()))

@@ -1,6 +1,6 @@
 """Losses of the other systems: softmax over similarities, and the regression of one direction on another.
 
-All take raw outputs and make them unit vectors themselves; similarities are cosines.
+Outputs are taken raw and made unit vectors here; what a memory holds is one already. Similarities are cosines.
 """
 
 import torch
@@ -18,8 +18,8 @@ def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
 
 
 def info_nce(queries: Tensor, keys: Tensor, negatives: Tensor, *, temperature: float) -> Tensor:
-    """MoCo: query i must find key i (both (N, D)) among the negatives (K, D) that all queries share."""
-    queries, keys, negatives = (normalize(x, dim=1) for x in (queries, keys, negatives))
+    """MoCo: query i must find key i (both (N, D)) among negatives that all share, unit vectors (K, D)."""
+    queries, keys = normalize(queries, dim=1), normalize(keys, dim=1)
     positive = (queries * keys).sum(1, keepdim=True)  # (N, 1)
     logits = torch.cat([positive, queries @ negatives.T], dim=1) / temperature  # (N, 1 + K)
     return cross_entropy(logits, torch.zeros(len(queries), dtype=torch.long, device=queries.device))
