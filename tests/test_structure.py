@@ -8,7 +8,7 @@ from hardpair import losses
 
 SOURCE = Path(hardpair.__file__).parent
 LAYERS = ["data", "views", "models", "losses", "methods", "recipes", "train", "evaluate", "report", "compare", "cli"]
-FREE = {"arguments", "errors", "files", "pixels"}
+FREE = {"arguments", "errors", "files", "options", "pixels"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),
@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "methods": {"views", "models", "losses"},
     "recipes": {"methods"},
     "train": {"data", "views", "models", "methods", "recipes"},
-    "evaluate": {"data", "views", "models"},
+    "evaluate": {"data", "views", "models", "recipes", "train"},
     "report": set(),
     "compare": {"recipes", "train", "evaluate", "data", "report"},
     "cli": {"recipes", "train", "evaluate", "report", "compare"},

@@ -8,14 +8,11 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import tyro
 
 from hardpair.arguments import parse
 from hardpair.errors import UserError, nearest
+from hardpair.options import Evaluate, Place, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
@@ -26,76 +23,6 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair recipes [NAME]                         what can be trained, by name
 
 Each verb explains itself: hardpair pretrain --help"""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where and how to run; none of it changes what is learned, but for the number of threads in the last bits.
-
-    Args:
-        run: folder of the run; runs/RECIPE when not given.
-        resume: continue from the last checkpoint if the run is there, else start it.
-        data_root: where downloaded sets are kept.
-        device: auto, cpu, cuda, cuda:1 …
-        threads: of the CPU; 0 leaves the choice to torch.
-        checkpoint_every: steps between checkpoints.
-    """
-
-    run: Path | None = None
-    resume: bool = False
-    data_root: Path = Path("data")
-    device: str = "auto"
-    threads: int = 0
-    checkpoint_every: int = 200
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Judge the encoder of a run on labelled images, with a random encoder of the same shape beside it.
-
-    Args:
-        run: folder of the run.
-        protocol: which protocols.
-        data: labelled images; those of the run when not given.
-        k: neighbours that vote, in knn.
-        temperature: of the votes, in knn.
-        on: "test", or "validation": a fifth of the training images, for every choice you make.
-        data_root: where downloaded sets are kept.
-        device: auto, cpu, cuda, cuda:1 …
-        threads: of the CPU; 0 leaves the choice to torch.
-    """
-
-    run: tyro.conf.Positional[Path]
-    protocol: tuple[Literal["knn", "linear"], ...] = ("knn", "linear")
-    data: str | None = None
-    k: int = 200
-    temperature: float = 0.1
-    on: Literal["test", "validation"] = "test"
-    data_root: Path = Path("data")
-    device: str = "auto"
-    threads: int = 0
-
-
-@dataclass(frozen=True)
-class Report:
-    """Print the scores of a run and write its page, RUN/report.html.
-
-    Args:
-        run: folder of the run.
-    """
-
-    run: tyro.conf.Positional[Path]
-
-
-@dataclass(frozen=True)
-class Recipes:
-    """What can be trained, by name.
-
-    Args:
-        name: explain this one: what it is, its cost, the score to expect, every setting.
-    """
-
-    name: tyro.conf.Positional[str | None] = None
 
 
 def pretrain(arguments: Sequence[str]) -> int:
@@ -127,15 +54,17 @@ def evaluate(arguments: Sequence[str]) -> int:
     """Judge an encoder."""
     options = parse(Evaluate, arguments, "hardpair evaluate")
     from hardpair.evaluate import evaluate_run
+    from hardpair.evaluate.command import settings_from
     from hardpair.train import pick_device
 
     use_threads(options.threads)
     evaluate_run(
         options.run,
         options.protocol,
-        settings={"knn": {"k": options.k, "temperature": options.temperature}},
+        settings=settings_from(options),
         on=options.on,
         data=options.data,
+        size=options.image_size,
         data_root=options.data_root,
         device=pick_device(options.device),
         say=print,
@@ -146,10 +75,15 @@ def evaluate(arguments: Sequence[str]) -> int:
 def report(arguments: Sequence[str]) -> int:
     """Write the page."""
     options = parse(Report, arguments, "hardpair report")
-    from hardpair.report import summary_table, write_report
+    from hardpair.report import summary_table, write_paper, write_report
 
-    print(summary_table(options.run))
-    print(f"page: {write_report(options.run)}")
+    if options.paper:
+        print(write_paper(options.run, options.out))
+        print(f"page: {options.out}")
+        return 0
+    for run in options.run:
+        print(summary_table(run))
+        print(f"page: {write_report(run)}")
     return 0
 
 

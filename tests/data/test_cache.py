@@ -27,7 +27,7 @@ def pictures(root: Path, paint: Paint) -> Path:
 
 def reds(root: Path) -> list[int]:
     images = read_folder(root, "train", 16)
-    assert images.skipped == ("07.png: not a JPEG, PNG, WebP or BMP image",)
+    assert images.skipped == ("07.png: not a JPEG, PNG, WebP, BMP or GIF image",)
     return images.pixels[:, 0, 0, 0].tolist()
 
 

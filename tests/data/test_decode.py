@@ -142,10 +142,16 @@ def test_rubbish_is_unusable(tmp_path: Path, content: bytes) -> None:
     assert str(tmp_path) not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["GIF", "TIFF", "PPM", "ICO"])
+def test_a_gif_is_its_first_frame(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.jpg", "GIF", save_all=True, append_images=frames[1:])
+    assert (decode_file(tmp_path / "a.jpg", 16) == np.array([255, 0, 0])[:, None, None]).all()
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "PPM", "ICO"])
 def test_other_formats_under_a_false_name_are_unusable(tmp_path: Path, kind: str) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png", kind)
-    with pytest.raises(UnusableError, match="not a JPEG, PNG, WebP or BMP image"):
+    with pytest.raises(UnusableError, match="not a JPEG, PNG, WebP, BMP or GIF image"):
         decode_file(tmp_path / "a.png", 16)
 
 

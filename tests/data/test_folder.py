@@ -20,7 +20,7 @@ def test_labels_follow_their_images_past_a_broken_file(root: Path, paint: Paint)
     assert images.labels is not None
     assert images.labels.dtype == torch.int64
     assert torch.equal(images.pixels[:, 0, 0, 0] == 255, images.labels == 1)
-    assert images.skipped == ("black/05.png: not a JPEG, PNG, WebP or BMP image",)
+    assert images.skipped == ("black/05.png: not a JPEG, PNG, WebP, BMP or GIF image",)
     assert (images.name, images.classes) == ("pictures/train", ("black", "white"))
 
 

@@ -10,16 +10,16 @@ from PIL import Image
 from hardpair import build_encoder, load_encoder
 from hardpair.data import open_images
 from hardpair.errors import UserError
-from hardpair.evaluate import evaluate_run
+from hardpair.evaluate import Settings, evaluate_run
 from hardpair.evaluate.control import random_like
-from hardpair.evaluate.features import extract
+from hardpair.evaluate.features import features_of, outputs
 from hardpair.views import plain_view
 
 CPU = torch.device("cpu")
 
 
 def judge(run, protocols=("knn", "linear"), **changes):
-    options = {"settings": {}, "data": None, "data_root": run, "device": CPU, "say": lambda _: None, **changes}
+    options = {"data_root": run, "device": CPU, "say": lambda _: None, **changes}
     return evaluate_run(run, protocols, **options)
 
 
@@ -30,7 +30,7 @@ def run(finished_run, tmp_path):
 
 def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
     said = []
-    scores = judge(run, settings={"knn": {"k": 50}}, say=said.append)
+    scores = judge(run, settings=Settings(knn={"k": 50}), say=said.append)
     assert [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()] == json.loads(
         json.dumps(scores)
     )
@@ -63,9 +63,9 @@ def test_validation_never_touches_the_test_images(run, monkeypatch):
         opened.append(split)
         return open_images(data, split, **options)
 
-    monkeypatch.setattr("hardpair.evaluate.run.open_images", spy)
+    monkeypatch.setattr("hardpair.evaluate.trial.open_images", spy)
     score = judge(run, ["knn"], on="validation")[0]
-    assert opened == ["train"]
+    assert set(opened) == {"train"}
     assert score["on"] == "validation"
     assert score["data"]["train"]["images"] == 4000
     assert (score["data"]["test"]["name"], score["data"]["test"]["images"]) == ("sample/validation", 1000)
@@ -81,14 +81,16 @@ def test_scores_are_added_and_repeat(run):
 def test_features_do_not_depend_on_the_batch(run):
     images, encoder = open_images("sample", "test", size=8, root=run), load_encoder(run)
     rows = torch.arange(990, 1000)
-    torch.testing.assert_close(extract(encoder, images, CPU)[rows], extract(encoder, images.select(rows), CPU))
+    torch.testing.assert_close(features_of(encoder, images, CPU)[rows], features_of(encoder, images.select(rows), CPU))
 
 
 def test_training_mode_is_refused(run):
     images, encoder = open_images("sample", "test", size=8, root=run), load_encoder(run)
     encoder.trunk.bn1.train()
     with pytest.raises(ValueError, match="training mode"):
-        extract(encoder, images, CPU)
+        features_of(encoder, images, CPU)
+    with pytest.raises(ValueError, match="training mode"):
+        outputs(encoder, images, CPU)
 
 
 def test_control_has_the_same_shape_other_weights_and_settled_statistics():

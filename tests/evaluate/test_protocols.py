@@ -14,7 +14,8 @@ from sklearn.metrics import top_k_accuracy_score
 from hardpair.errors import UserError
 from hardpair.evaluate import knn, linear
 from hardpair.evaluate.knn import vote
-from hardpair.evaluate.linear import Standardise, fit, predict
+from hardpair.evaluate.linear import Standardise
+from hardpair.evaluate.logistic import predict, regression_path
 from hardpair.evaluate.metrics import top_k
 
 
@@ -84,7 +85,7 @@ def test_regression_reaches_scikit_learns_optimum(strength):
         features.numpy(), labels.numpy()
     )
     best = objective(torch.tensor(theirs.coef_.T).double(), torch.tensor(theirs.intercept_).double())
-    ours = fit(features, labels, strength, start=torch.zeros(11, 4)).double()
+    ours = regression_path(features, labels, [strength])[0].double()
     assert objective(ours[:-1], ours[-1]) <= best + 1e-4
 
 

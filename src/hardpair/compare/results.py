@@ -1,6 +1,5 @@
 """What the runs came to: read from their files, gathered in one row for each method and budget."""
 
-import inspect
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.compare.plan import Job
-from hardpair.evaluate import PROTOCOLS
+from hardpair.evaluate import knn, linear
+from hardpair.evaluate.on_features import all_settings
 from hardpair.report.files import Record, Run, mapping, read_run
 
 JUDGED = ("knn", "linear")
@@ -134,8 +134,7 @@ def _on_own_images(score: Record, on: str, facts: Record) -> bool:
 
 
 def _default_settings(protocol: str) -> Record:
-    parameters = inspect.signature(PROTOCOLS[protocol]).parameters.values()
-    defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    defaults = all_settings(knn if protocol == "knn" else linear, {})
     return dict(json.loads(json.dumps(defaults)))  # as they look once written: tuples become lists
 
 

@@ -85,9 +85,7 @@ class Comparison:
         evaluate_run(
             job.run,
             JUDGED,
-            settings={},
             on=options.on,
-            data=None,
             data_root=options.data_root,
             device=pick_device(options.device),
             say=print,

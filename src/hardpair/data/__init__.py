@@ -11,12 +11,13 @@ from torch.nn import functional
 from hardpair.data.cifar10 import read_cifar10
 from hardpair.data.folder import read_folder
 from hardpair.data.images import Images, Split
+from hardpair.data.label_lists import label_subset
 from hardpair.data.order import epoch_order
 from hardpair.data.sample import read_sample
 from hardpair.data.subsets import hold_out
 from hardpair.errors import UserError
 
-__all__ = ["Images", "epoch_order", "hold_out", "open_images"]
+__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images"]
 
 NAMES = ("sample", "cifar10")
 LEAST_SIZE = 8

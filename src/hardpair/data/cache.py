@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-FORMAT = 2  # raise it when decoding or the files of an entry change
+FORMAT = 3  # raise it when decoding or the files of an entry change
 Shape = tuple[int, int, int, int]
 Trouble = (OSError, ValueError, KeyError, TypeError, RuntimeError)  # RuntimeError: no home folder
+T = TypeVar("T", bound=np.generic)
 log = logging.getLogger("hardpair")
 
 
@@ -41,6 +43,14 @@ Fill = Callable[[NDArray[np.uint8]], tuple[list[int], tuple[str, ...]]]
 def cache_folder() -> Path:
     """$HARDPAIR_CACHE, or else ~/.cache/hardpair."""
     return Path(os.environ.get("HARDPAIR_CACHE") or Path.home() / ".cache" / "hardpair").expanduser()
+
+
+def cache_file(name: str) -> Path | None:
+    """Where an entry of that name lies; None where there is no place for a cache."""
+    try:
+        return cache_folder() / name
+    except RuntimeError:  # no home folder
+        return None
 
 
 def cache_key(root: Path, names: Iterable[str], size: int) -> str:
@@ -76,7 +86,7 @@ def _load(key: str, shape: Shape) -> Decoded | None:
 
 
 def _build(key: str, shape: Shape, fill: Fill) -> Decoded:
-    pixels, part = _reserve(key, shape)
+    pixels, part = reserve(cache_file(f"{key}.npy"), shape, np.uint8, lost="the images will be decoded again next time")
     try:
         rows, skipped = fill(pixels)
         decoded = Decoded(pixels[: len(rows)], rows, skipped)
@@ -85,26 +95,30 @@ def _build(key: str, shape: Shape, fill: Fill) -> Decoded:
         _publish(key, part, pixels, decoded)
         return _load(key, shape) or decoded
     finally:
-        _discard(part)
+        discard(part)
 
 
-def _reserve(key: str, shape: Shape) -> tuple[NDArray[np.uint8], Path | None]:
-    """Room in a cache file, so that large folders need no memory; plain memory where the disk refuses."""
+def reserve(target: Path | None, shape: tuple[int, ...], kind: type[T], *, lost: str) -> tuple[NDArray[T], Path | None]:
+    """Room in a file beside the target, so that large sets need no memory; plain memory where the disk refuses.
+
+    `lost` is what it costs the user that nothing is kept.
+    """
     part: Path | None = None
     try:
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{key}.{uuid.uuid4().hex}.part"
-        pixels = open_memmap(part, mode="w+", dtype=np.uint8, shape=shape)
+        if target is None:
+            raise OSError("there is no home folder; set HARDPAIR_CACHE")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.stem}.{uuid.uuid4().hex}.part")
+        block = open_memmap(part, mode="w+", dtype=kind, shape=shape)
         _claim(part)
-        return pixels, part
+        return block, part
     except (OSError, RuntimeError) as error:
-        log.warning("the cache cannot be written (%s), so the images will be decoded again next time", error)
-        _discard(part)
-        return np.empty(shape, dtype=np.uint8), None
+        log.warning("the cache cannot be written (%s), so %s", error, lost)
+        discard(part)
+        return np.empty(shape, dtype=kind), None
 
 
-def _discard(part: Path | None) -> None:
+def discard(part: Path | None) -> None:
     """Remove what an unfinished entry leaves behind; after a finished one there is nothing to remove."""
     if part is not None:
         with suppress(OSError):

@@ -8,7 +8,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from hardpair.data.printable import printable
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP")  # by content, whatever the name says
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name says: SUN397 has GIFs named .jpg
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
 LEAST_SIDE = 8
 
@@ -29,7 +29,7 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     except Image.DecompressionBombError as error:
         raise UnusableError(_too_large()) from error
     except UnidentifiedImageError as error:
-        raise UnusableError("not a JPEG, PNG, WebP or BMP image") from error
+        raise UnusableError("not a JPEG, PNG, WebP, BMP or GIF image") from error
     except Exception as error:  # Pillow's readers raise nearly anything on broken files
         raise UnusableError(f"broken ({printable(str(error))[:80] or type(error).__name__})") from error
 

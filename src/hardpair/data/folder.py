@@ -24,19 +24,31 @@ AT_ONCE = 256  # files handed to the threads at a time, so that finished images 
 
 def read_folder(root: Path, split: Split, size: int) -> Images:
     """One split of a folder of JPEG, PNG, WebP and BMP files as squares of `size` pixels."""
-    listing = list_split(root, split)
-    name = printable(f"{root.resolve().name}/{split}")
+    return read_listing(list_split(root, split), printable(f"{root.resolve().name}/{split}"), size)
+
+
+def read_listing(listing: Listing, name: str, size: int, *, whole: bool = False) -> Images:
+    """The listed files as squares of `size` pixels; `whole` refuses to leave out even one."""
 
     def fill(pixels: NDArray[np.uint8]) -> tuple[list[int], tuple[str, ...]]:
-        return _decode_all(listing, pixels, name)
+        rows, skipped = _decode_all(listing, pixels, name)
+        _check_skipped(listing, skipped, whole)
+        return rows, tuple(skipped)
 
     key = cache_key(listing.root, listing.names, size)
     decoded = remember(key, (len(listing.names), 3, size, size), fill)
     labels = None if listing.labels is None else listing.labels[torch.tensor(decoded.rows)]
-    return Images(torch.from_numpy(decoded.pixels), labels, listing.classes, name=name, skipped=decoded.skipped)
+    return Images(
+        torch.from_numpy(decoded.pixels),
+        labels,
+        listing.classes,
+        name=name,
+        skipped=decoded.skipped,
+        files=tuple(listing.names[row] for row in decoded.rows),
+    )
 
 
-def _decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[list[int], tuple[str, ...]]:
+def _decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[list[int], list[str]]:
     """Fill the first rows of `pixels` with the usable files; say which they are, and why not the others."""
     rows: list[int] = []
     skipped: list[str] = []
@@ -51,8 +63,7 @@ def _decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple
                     pixels[len(rows)] = result
                     rows.append(row)
             advance(len(batch))
-    _check_skipped(listing, skipped)
-    return rows, tuple(skipped)
+    return rows, skipped
 
 
 def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[NDArray[np.uint8] | str]:
@@ -69,9 +80,10 @@ def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> lis
         return list(pool.map(decode, paths))
 
 
-def _check_skipped(listing: Listing, skipped: list[str]) -> None:
-    if len(skipped) > MOST_SKIPPED * len(listing.names):
+def _check_skipped(listing: Listing, skipped: list[str], whole: bool) -> None:
+    if len(skipped) > (0 if whole else MOST_SKIPPED * len(listing.names)):
         first = "; ".join(skipped[:3])
         more = "; …" if len(skipped) > 3 else ""
         counts = f"{len(skipped):,} of {len(listing.names):,} files cannot be used"
-        raise UserError(f"{listing.root}: {counts}; mend or remove them: {first}{more}")
+        advice = "mend them, for every one counts" if whole else "mend or remove them"
+        raise UserError(f"{listing.root}: {counts}; {advice}: {first}{more}")

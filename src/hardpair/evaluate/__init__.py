@@ -2,6 +2,6 @@
 
 from hardpair.evaluate.knn import knn
 from hardpair.evaluate.linear import linear
-from hardpair.evaluate.run import PROTOCOLS, evaluate_run
+from hardpair.evaluate.run import Settings, evaluate_run
 
-__all__ = ["PROTOCOLS", "evaluate_run", "knn", "linear"]
+__all__ = ["Settings", "evaluate_run", "knn", "linear"]

@@ -1,25 +1,84 @@
-"""Features of images under an encoder."""
+"""Features of images under an encoder, computed once and kept on disk for every protocol."""
 
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.lib.format import open_memmap
+from torch import Tensor, nn
 
 from hardpair.data import Images
+from hardpair.data.cache import Trouble, cache_file, discard, reserve
 from hardpair.data.progress import progress
-from hardpair.models import Encoder
+from hardpair.models import Encoder, fingerprint
 from hardpair.views import plain_view
 
 BATCH = 256
+FORMAT = 1  # raise it when plain views or the pooling change
+
+
+def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
+    """Features of the plain images, float32 (N, num_features) on the CPU, memory mapped from the cache.
+
+    Kept by what the encoder and the images are, not by where they lie. Two evaluations at once may both compute
+    them; each writes a file of its own, and the last to finish gives its file the name.
+    """
+    shape = (len(images), encoder.num_features)
+    key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}".encode()).hexdigest()
+    path = cache_file(f"features/{key}.npy")
+    if path is not None and (known := _load(path, shape)) is not None:
+        return known
+    _refuse_training_mode(encoder)
+    return _compute(encoder, images, device, path, shape)
 
 
 @torch.no_grad()
-def extract(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
-    """Features of the plain images, float32 (N, num_features) on the CPU. Refuses an encoder in training mode."""
-    if any(module.training for module in encoder.modules()):
-        raise ValueError("the encoder is in training mode, so batch norm would mix images; call .eval() first")
-    encoder = encoder.to(device).to(memory_format=torch.channels_last)
-    parts = []
+def outputs(network: nn.Module, images: Images, device: torch.device) -> Tensor:
+    """What a network in eval mode says of the plain images, float32 on the CPU."""
+    _refuse_training_mode(network)
+    return torch.cat(list(_batches(network, images, device)))
+
+
+def _refuse_training_mode(network: nn.Module) -> None:
+    if any(module.training for module in network.modules()):
+        raise ValueError("the network is in training mode, so batch norm would mix images; call .eval() first")
+
+
+def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterator[Tensor]:
+    network = network.to(device).to(memory_format=torch.channels_last)
     with progress(f"features of {images.name}", len(images)) as advance:
         for batch in images.pixels.split(BATCH):
-            parts.append(encoder(plain_view(batch.to(device, non_blocking=True))).float().cpu())
+            yield network(plain_view(batch.to(device, non_blocking=True))).float().cpu()
             advance(len(batch))
-    return torch.cat(parts)
+
+
+def _load(path: Path, shape: tuple[int, int]) -> Tensor | None:
+    """The features, or None where there are none or they are not what they should be."""
+    try:
+        found = open_memmap(path, mode="c")  # refuses a file that is too short; torch dislikes read-only arrays
+    except Trouble:
+        return None
+    return torch.from_numpy(found) if found.shape == shape and found.dtype == np.float32 else None
+
+
+@torch.no_grad()
+def _compute(
+    encoder: Encoder, images: Images, device: torch.device, path: Path | None, shape: tuple[int, int]
+) -> Tensor:
+    kept, part = reserve(path, shape, np.float32, lost="the features will be computed again next time")
+    try:
+        start = 0
+        for batch in _batches(encoder, images, device):
+            kept[start : start + len(batch)] = batch.numpy()
+            start += len(batch)
+        if part is None or path is None:
+            return torch.from_numpy(kept)
+        assert isinstance(kept, np.memmap)
+        kept.flush()
+        part.replace(path)
+        known = _load(path, shape)  # a copy-on-write view, so that nobody can change the file by accident
+        return torch.from_numpy(kept) if known is None else known
+    finally:
+        discard(part)

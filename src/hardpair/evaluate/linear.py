@@ -1,12 +1,12 @@
-"""Linear evaluation: multinomial logistic regression by L-BFGS on standardised features."""
+"""Linear evaluation on features as they are: logistic regression, its strength chosen on held-out images."""
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from hardpair.data import hold_out
 from hardpair.errors import UserError
-from hardpair.evaluate.metrics import accuracies, top_k
+from hardpair.evaluate.logistic import predict, regression_path
+from hardpair.evaluate.metrics import accuracies, top_1
 
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(0, -13, -1))  # 1 … 1e-6, from strong to weak
 
@@ -30,14 +30,17 @@ def linear(
     kept, held = hold_out(labels, share=held_share, seed=seed)
     if not len(held):
         raise UserError("linear: no class has two training images, so the strength cannot be chosen")
-    classes = int(labels.max()) + 1
     scale = Standardise(features[kept])
-    fits = fit_path(scale(features[kept]), labels[kept], classes, strengths)
-    scores = [top_k(predict(scale(features[held]), w), labels[held], 1) for w in fits]
-    best = max(range(len(strengths)), key=lambda i: scores[i])  # the first of equals: the stronger one
+    fits = regression_path(scale(features[kept]), labels[kept], strengths)
+    best = first_best([top_1(predict(scale(features[held]), weight), labels[held]) for weight in fits])
     scale = Standardise(features)
-    weight = fit_path(scale(features), labels, classes, strengths[: best + 1])[-1]  # along the same path as chosen
+    weight = regression_path(scale(features), labels, strengths[: best + 1])[-1]  # along the same path as chosen
     return {**accuracies(predict(scale(test[0]), weight), test[1]), "strength": strengths[best]}
+
+
+def first_best(scores: list[float]) -> int:
+    """Where the highest score is; of equals the first, which is the strongest penalty on a path from strong to weak."""
+    return max(range(len(scores)), key=lambda i: scores[i])
 
 
 class Standardise:
@@ -51,40 +54,3 @@ class Standardise:
     def __call__(self, features: Tensor) -> Tensor:
         """Standardise features by the statistics of those this was made from."""
         return (features - self.mean) * self.scale
-
-
-def fit_path(features: Tensor, labels: Tensor, classes: int, strengths: tuple[float, ...]) -> list[Tensor]:
-    """Weights (D + 1, C), the last row the bias, for each strength; each fit starts from the one before it."""
-    weight = torch.zeros(features.shape[1] + 1, classes)
-    weights = []
-    for strength in strengths:
-        weight = fit(features, labels, strength, start=weight)
-        weights.append(weight)
-    return weights
-
-
-def fit(features: Tensor, labels: Tensor, strength: float, *, start: Tensor) -> Tensor:
-    """Minimise mean cross entropy + strength / 2 · ||W||², the bias not penalised."""
-    weight = start.clone().requires_grad_()
-    solver = torch.optim.LBFGS(
-        [weight],
-        max_iter=500,
-        history_size=10,
-        tolerance_grad=1e-5,
-        tolerance_change=1e-8,
-        line_search_fn="strong_wolfe",
-    )
-
-    def objective() -> Tensor:
-        solver.zero_grad()
-        loss = cross_entropy(predict(features, weight), labels) + strength / 2 * weight[:-1].square().sum()
-        loss.backward()
-        return loss
-
-    solver.step(objective)
-    return weight.detach()
-
-
-def predict(features: Tensor, weight: Tensor) -> Tensor:
-    """Class scores (N, C)."""
-    return torch.addmm(weight[-1], features, weight[:-1])

@@ -1,119 +1,139 @@
 """Judge the encoder of a run, with a random encoder of the same shape beside it."""
 
-import inspect
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
-from hardpair.data import Images, hold_out, open_images
 from hardpair.errors import UserError
-from hardpair.evaluate.control import random_like
-from hardpair.evaluate.features import extract
+from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
 from hardpair.evaluate.linear import linear
 from hardpair.evaluate.neighbours import write_neighbours
+from hardpair.evaluate.on_features import features_trial
+from hardpair.evaluate.probe import Probing, probe
+from hardpair.evaluate.semi import FewLabels, semi_trials
+from hardpair.evaluate.transfer import Transfer, transfer_table, transfer_trials
+from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.files import append_json, commit
 from hardpair.models import Encoder, load_encoder
 
-Labelled = tuple[Tensor, Tensor]  # features (N, D), labels (N,)
-PROTOCOLS: dict[str, Callable[..., dict[str, float]]] = {"knn": knn, "linear": linear}
+
+@dataclass(frozen=True)
+class Settings:
+    """What the protocols are told; as published, where nothing is said."""
+
+    knn: Mapping[str, Any] = field(default_factory=dict)
+    probing: Probing | None = None  # linear in ImageNet's form, where it is given
+    few_labels: FewLabels = field(default_factory=FewLabels)
+    distilling: Distilling = field(default_factory=Distilling)
+    transfer: Transfer = field(default_factory=Transfer)
 
 
 def evaluate_run(
     run: Path,
     protocols: Sequence[str],
     *,
-    settings: Mapping[str, Mapping[str, Any]],
-    on: str = "test",
-    data: str | None,
+    settings: Settings | None = None,
+    on: Literal["test", "validation"] = "test",
+    data: str | None = None,
+    size: int | None = None,
     data_root: Path,
     device: torch.device,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Score the run's encoder by each protocol, append the scores to ``scores.jsonl`` and return them."""
-    encoder = load_encoder(run)
-    recipe = _read_recipe(run)
-    source, size, seed = data or recipe["data"], recipe["image_size"], recipe["seed"]
-    train, test = _open(source, on, size=size, root=data_root)
-    say(f"features of {len(train):,} training and {len(test):,} test images of {source}")
-    random = random_like(encoder, train, seed=seed, device=device)
-    features, control = (_features(e, train, test, device) for e in (encoder, random))
-    data_facts = {"train": train.facts(), "test": test.facts()}
-    scores = []
-    for name in protocols:
-        began = time.monotonic()
-        protocol, given = PROTOCOLS[name], settings.get(name, {})
-        metrics, chosen = _split(protocol(*_with_labels(features, train, test), **given))
-        random_metrics, random_chosen = _split(protocol(*_with_labels(control, train, test), **given))
-        score = {
-            "protocol": name,
-            "settings": _all_settings(protocol, given),
-            "metrics": metrics,
-            "control": random_metrics,
-            "chosen": {"encoder": chosen, "control": random_chosen},
-            "data": data_facts,
-            "on": on,
-            "image_size": size,
-            "step": encoder.step,
-            "seed": seed,
-            "recipe": recipe["name"],
-            "recipe_hash": recipe["hash"],
-            "commit": commit(),
-            "seconds": round(time.monotonic() - began, 2),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        append_json(run / "scores.jsonl", score)
-        scores.append(score)
-        say(f"{name}: {_in_words(score)}")
-    write_neighbours(run / "neighbours.json", features[1], control[1], test)
+    encoder, recipe = load_encoder(run), _read_recipe(run)
+    bench = Bench(
+        run,
+        encoder,
+        source=data or recipe["data"],
+        size=size or recipe["image_size"],
+        seed=recipe["seed"],
+        on=on,
+        root=data_root,
+        device=device,
+        say=say,
+    )
+    scores, missing = [], dict[str, str]()
+    for trial in _trials(bench, protocols, settings or Settings(), missing):
+        scores.append(_score(trial, bench, recipe))
+        append_json(run / "scores.jsonl", scores[-1])
+        say(_in_words(scores[-1]))
+    if "transfer" in protocols:
+        if not any(score["protocol"] == "transfer" for score in scores):
+            raise UserError(f"none of the transfer sets is below {data_root}; give their folder with --data-root")
+        say(transfer_table(scores, missing))
+    if {"knn", "linear"} & set(protocols):
+        _write_neighbours(bench)
     return scores
 
 
-def _features(encoder: Encoder, train: Images, test: Images, device: torch.device) -> tuple[Tensor, Tensor]:
-    return extract(encoder, train, device), extract(encoder, test, device)
+def _trials(bench: Bench, protocols: Sequence[str], settings: Settings, missing: dict[str, str]) -> Iterator[Trial]:
+    """What is asked for, one after the other; images are opened when their turn comes."""
+    for name in protocols:
+        if name == "knn":
+            yield features_trial(bench, "knn", knn, settings.knn)
+        elif name == "linear" and settings.probing is None:
+            yield features_trial(bench, "linear", linear, {})
+        elif name == "linear":
+            assert settings.probing is not None
+            yield _probe_trial(bench, settings.probing)
+        elif name == "semi":
+            yield from semi_trials(bench, settings.few_labels)
+        elif name == "distill":
+            yield from distill_trials(bench, settings.few_labels, settings.distilling)
+        else:
+            yield from transfer_trials(bench, settings.transfer, missing)
 
 
-def _with_labels(features: tuple[Tensor, Tensor], train: Images, test: Images) -> tuple[Labelled, Labelled]:
-    assert train.labels is not None
-    assert test.labels is not None
-    return (features[0], train.labels), (features[1], test.labels)
+def _probe_trial(bench: Bench, probing: Probing) -> Trial:
+    train, test = bench.images("train"), bench.centre(lambda size: bench.images("test", size))
+
+    def judge(encoder: Encoder) -> Judgement:
+        return Judgement(*probe(encoder, train, test, probing, seed=bench.seed, device=bench.device))
+
+    return Trial("linear", {"form": "augmented", **asdict(probing)}, {"train": train, "test": test}, judge)
 
 
-def _split(result: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """What was measured, and what the protocol chose on the way (linear's strength)."""
-    measured = {name: value for name, value in result.items() if name.startswith("top")}
-    return measured, {name: value for name, value in result.items() if name not in measured}
+def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    began = time.monotonic()
+    judged = trial.judge(bench.encoder)
+    seconds = time.monotonic() - began
+    control = trial.judge(bench.control(trial.data["train"]))
+    return {
+        "protocol": trial.protocol,
+        "settings": dict(trial.settings),
+        "metrics": judged.metrics,
+        "control": control.metrics,
+        "chosen": {"encoder": judged.chosen, "control": control.chosen},
+        **trial.facts,
+        "data": {part: images.facts() for part, images in trial.data.items()},
+        "on": bench.on,
+        "image_size": bench.size,
+        "step": bench.encoder.step,
+        "seed": bench.seed,
+        "recipe": recipe["name"],
+        "recipe_hash": recipe["hash"],
+        "commit": commit(),
+        "seconds": round(seconds, 2),  # of the trained encoder; the control takes as long
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
-def _all_settings(protocol: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The protocol's settings with their defaults: a score must say all that made it."""
-    parameters = inspect.signature(protocol).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY} | dict(given)
-
-
-def _open(source: str, on: str, *, size: int, root: Path) -> tuple[Images, Images]:
-    """Training and test images; for choices, a class-balanced fifth of the training images takes the test's place."""
-    train = open_images(source, "train", size=size, root=root)
-    if train.labels is None:
-        raise UserError(f"{source}: has no labels, so it cannot be judged; give a labelled set with --data")
-    if on == "validation":
-        kept, held = hold_out(train.labels, share=0.2, seed=0)
-        return train.select(kept), replace(train.select(held), name=train.name.replace("train", "validation"))
-    test = open_images(source, "test", size=size, root=root)
-    if test.labels is None:
-        raise UserError(f"{source}: its test images have no labels; give a labelled set with --data")
-    return train, test
+def _write_neighbours(bench: Bench) -> None:
+    train, test = bench.images("train"), bench.images("test")
+    features, control = (bench.features(e, test) for e in (bench.encoder, bench.control(train)))
+    write_neighbours(bench.run / "neighbours.json", features, control, test)
 
 
 def _read_recipe(run: Path) -> dict[str, Any]:
-    """The recipe as plain values; evaluation asks for four of them and knows no method."""
+    """The recipe as plain values; evaluation asks for five of them and knows no method."""
     try:
         recipe = json.loads((run / "recipe.json").read_text())
         kinds = {"name": str, "hash": str, "data": str, "seed": int, "image_size": int}
@@ -123,5 +143,9 @@ def _read_recipe(run: Path) -> dict[str, Any]:
 
 
 def _in_words(score: Mapping[str, Any]) -> str:
-    top1, control = score["metrics"]["top1"], score["control"]["top1"]
-    return f"top-1 {top1:.1f} %, a random encoder {control:.1f} % ({top1 - control:+.1f} points)"
+    name, value = next(iter(score["metrics"].items()))
+    control, settings = score["control"][name], score["settings"]
+    which = settings.get("set") or (f"{settings['labels']:.3g} of the labels" if "labels" in settings else "")
+    title = f"{score['protocol']}{f', {which}' if which else ''}"
+    words = {"top1": "top-1", "mean_per_class": "mean per class", "map11": "11-point mAP"}[name]
+    return f"{title}: {words} {value:.1f} %, a random encoder {control:.1f} % ({value - control:+.1f} points)"

@@ -42,6 +42,10 @@ class Method(nn.Module, abc.ABC):
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """``loss`` (a scalar), ``features`` (N, D) of the trained encoder, and any scalars worth logging."""
 
+    def head_layer(self) -> nn.Sequential | None:
+        """The part of the head that fine-tuning with few labels should keep; None where it begins at the encoder."""
+        return None
+
     def after_step(self, progress: float) -> None:
         """Moving averages and the like; ``progress`` is the share of training done, in (0, 1]."""
 

@@ -1,7 +1,7 @@
 """SimCLRv2: SimCLR with a deeper head, whose first layer is worth keeping for fine-tuning.
 
 The part of the head next to the encoder still holds what labels need, so with few labels one fine-tunes from
-``head[0]`` on rather than from the encoder's output. It is in the run's checkpoints; no protocol here uses it yet.
+its first layer on rather than from the encoder's output; a run keeps that layer beside the encoder.
 
 Paper:   Chen et al., "Big Self-Supervised Models are Strong Semi-Supervised Learners", 2020.
 Loss:    NT-Xent, as SimCLR.
@@ -9,7 +9,7 @@ Differs: as SimCLR; without the optional memory of keys (about a point in the pa
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hardpair.errors import require_range
 from hardpair.losses import nt_xent
@@ -55,3 +55,9 @@ class SimCLRv2(Method):
         first, second = self.head(features).chunk(2)  # (N, D) each
         loss = nt_xent(first, second, temperature=self.temperature)
         return {"loss": loss, "features": features[: len(first)].detach()}
+
+    def head_layer(self) -> nn.Sequential:
+        """Linear, batch norm, ReLU."""
+        layer = self.head[0]
+        assert isinstance(layer, nn.Sequential)
+        return layer

@@ -1,15 +1,23 @@
 """Encoders, heads, moving averages and memories: the parts methods are made of."""
 
 from hardpair.models.average import average_into, averaged_copy
+from hardpair.models.classifier import Classifier, set_norm_momentum
 from hardpair.models.colour_streams import ColourStreams
 from hardpair.models.encoder import Encoder, build_encoder
 from hardpair.models.heads import build_head, mlp
 from hardpair.models.memory import Bank, Queue
 from hardpair.models.patch_grid import PatchGrid
-from hardpair.models.saved import load_encoder, save_encoder
+from hardpair.models.saved import (
+    fingerprint,
+    load_encoder,
+    load_head_layer,
+    save_encoder,
+    save_head_layer,
+)
 
 __all__ = [
     "Bank",
+    "Classifier",
     "ColourStreams",
     "Encoder",
     "PatchGrid",
@@ -18,7 +26,11 @@ __all__ = [
     "averaged_copy",
     "build_encoder",
     "build_head",
+    "fingerprint",
     "load_encoder",
+    "load_head_layer",
     "mlp",
     "save_encoder",
+    "save_head_layer",
+    "set_norm_momentum",
 ]

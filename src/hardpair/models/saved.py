@@ -1,5 +1,6 @@
 """An encoder on disk: ``encoder.safetensors`` with the weights and ``encoder.json`` with the shape."""
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -7,11 +8,14 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
+from torch import nn
 
 from hardpair.errors import UserError
 from hardpair.files import write_atomically
 from hardpair.models.encoder import Encoder, build_encoder
+from hardpair.models.heads import mlp
 
+HEAD_FILE = "head_layer.safetensors"
 log = logging.getLogger(__name__)
 
 
@@ -21,6 +25,28 @@ def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
     write_atomically(folder / "encoder.safetensors", save(tensors))
     write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
+
+
+def save_head_layer(layer: nn.Sequential, folder: Path) -> None:
+    """Write a head's first layer (linear, batch norm, ReLU) beside the encoder."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in layer.state_dict().items()}
+    write_atomically(folder / HEAD_FILE, save(tensors))
+
+
+def load_head_layer(run: Path) -> nn.Sequential:
+    """The head's first layer of a run, in eval mode."""
+    file = run / HEAD_FILE
+    if not file.is_file():
+        raise UserError(f"{file}: not found; this run kept no layer of its head, so choose another --preset")
+    try:
+        tensors = load_file(file)
+        outputs, inputs = tensors["0.weight"].shape
+        layer = mlp(inputs, outputs, 1)[0]
+        assert isinstance(layer, nn.Sequential)
+        layer.load_state_dict(tensors)
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error
+    return layer.eval()
 
 
 def load_encoder(run: str | Path) -> Encoder:
@@ -55,3 +81,12 @@ def fill_encoder(encoder: Encoder, tensors: dict[str, torch.Tensor], *, source: 
         )
     encoder.load_state_dict(tensors)
     log.info("%s: %d of %d tensors matched", source, len(matched), len(wanted))
+
+
+def fingerprint(encoder: Encoder) -> str:
+    """Hash of the shape and of every weight and statistic."""
+    sha = hashlib.sha256(json.dumps(encoder.settings, sort_keys=True).encode())
+    for name, tensor in encoder.state_dict().items():
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()

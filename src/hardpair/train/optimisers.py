@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from timm.optim.lars import Lars
@@ -15,27 +15,43 @@ PAPER_T_MAX = 100  # "the maximum number of iterations": CosineAnnealingLR's T_m
 DROPS = (0.6, 0.8)  # shares of the run at which the schedule "steps" divides the learning rate by ten
 
 
+class Wanted(Protocol):
+    """What a recipe and a tuning both say of their optimiser."""
+
+    @property
+    def optimiser(self) -> str:
+        """Its name."""
+
+    @property
+    def learning_rate(self) -> float:
+        """At its highest."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Of the weights."""
+
+
 def build_optimiser(
-    module: nn.Module, recipe: Recipe, constant_rate: Iterable[nn.Parameter] = ()
+    module: nn.Module, wanted: Wanted, constant_rate: Iterable[nn.Parameter] = (), *, nesterov: bool = False
 ) -> torch.optim.Optimizer:
-    """The recipe's optimiser over the parameters that want a gradient; biases and norms take no weight decay."""
+    """The wanted optimiser over the parameters that take a gradient; biases and norms take no weight decay."""
     constant = set(constant_rate)
     trained = [p for p in module.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = []
     for fixed in (False, True) if constant else (False,):
         some = [p for p in trained if (p in constant) == fixed]
         groups += [
-            {"params": [p for p in some if p.ndim > 1], "weight_decay": recipe.weight_decay, "fixed": fixed},
+            {"params": [p for p in some if p.ndim > 1], "weight_decay": wanted.weight_decay, "fixed": fixed},
             {"params": [p for p in some if p.ndim <= 1], "weight_decay": 0.0, "fixed": fixed},
         ]
-    if recipe.optimiser == "adam":
-        return torch.optim.Adam(groups, lr=recipe.learning_rate, fused=True)
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=MOMENTUM, fused=True)
+    if wanted.optimiser == "adam":
+        return torch.optim.Adam(groups, lr=wanted.learning_rate, fused=True)
+    if wanted.optimiser == "sgd":
+        return torch.optim.SGD(groups, lr=wanted.learning_rate, momentum=MOMENTUM, nesterov=nesterov, fused=True)
     # timm's LARS adapts only groups with weight decay unless told to; weights always adapt, biases and norms never.
     for weights in groups[::2]:
         weights["always_adapt"] = True
-    optimiser: torch.optim.Optimizer = Lars(groups, lr=recipe.learning_rate, momentum=MOMENTUM, trust_coeff=0.001)
+    optimiser: torch.optim.Optimizer = Lars(groups, lr=wanted.learning_rate, momentum=MOMENTUM, trust_coeff=0.001)
     return optimiser
 
 

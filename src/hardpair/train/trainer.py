@@ -15,7 +15,7 @@ from hardpair.data import Images, epoch_order
 from hardpair.errors import UserError
 from hardpair.files import commit
 from hardpair.methods import METHODS, Method
-from hardpair.models import build_encoder, save_encoder
+from hardpair.models import build_encoder, save_encoder, save_head_layer
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
@@ -176,6 +176,8 @@ class Trainer:
         self._require_finite(self.vital, *self.method.state_dict().values())
         save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser)
         save_encoder(self.method.encoder, self.run, step=self.step)
+        if (layer := self.method.head_layer()) is not None:
+            save_head_layer(layer, self.run)
 
     def _log_start(self) -> None:
         self.log.write(

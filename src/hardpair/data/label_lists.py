@@ -1,0 +1,65 @@
+"""Which images are labelled when few are: ImageNet's official lists, or else a class-balanced draw."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import torch
+from torch import Tensor
+
+from hardpair.data.download import check_file, fetch
+from hardpair.data.images import Images
+from hardpair.data.subsets import hold_out
+from hardpair.errors import UserError, require_range
+
+SYNSET = re.compile(r"n\d{8}")
+FOLDER = "imagenet_subsets"
+
+
+@dataclass(frozen=True)
+class OfficialList:
+    """A list of file names, one a line, as everybody who reports on 1 % or 10 % of ImageNet's labels uses it."""
+
+    file: str
+    sha256: str
+    size: int  # bytes
+    address: str = "https://raw.githubusercontent.com/google-research/simclr/master/imagenet_subsets/"
+
+
+OFFICIAL = {
+    0.01: OfficialList("1percent.txt", "71e82a48ba78252683ae334c4d019ebd5c6e855b9599c1389fbe83eb9549cf17", 260_323),
+    0.1: OfficialList("10percent.txt", "6d09de11e7bdaf5b1f3b1f249b6183695f97310cdd20f0c03e7235b6b9392091", 2_603_168),
+}
+
+
+def label_subset(images: Images, share: float, *, seed: int, root: Path) -> tuple[Tensor, str]:
+    """Rows of the images whose labels may be read, and in words how they were chosen."""
+    assert images.labels is not None
+    require_range("labels", share, 1e-6, 1)
+    if share == 1:
+        return torch.arange(len(images)), "all of them"
+    if is_imagenet(images) and share in OFFICIAL:
+        return _listed(images, OFFICIAL[share], root), f"the official list {OFFICIAL[share].file}"
+    rows = hold_out(images.labels, share=share, seed=seed)[1]
+    return rows, f"class-balanced, drawn with seed {seed}"
+
+
+def is_imagenet(images: Images) -> bool:
+    """Whether the classes are a thousand WordNet numbers, as ImageNet's folders are named."""
+    return len(images.classes) == 1000 and all(SYNSET.fullmatch(name) for name in images.classes)
+
+
+def _listed(images: Images, wanted: OfficialList, root: Path) -> Tensor:
+    file = root / FOLDER / wanted.file
+    if file.exists():
+        check_file(file, wanted.sha256, wanted.size, name=str(file))
+    else:
+        fetch(wanted.address + wanted.file, file, wanted.sha256, wanted.size)
+    names = set(file.read_text().split())
+    rows = [row for row, name in enumerate(images.files) if PurePosixPath(name).name in names]
+    if len(rows) < len(names) / 2:
+        raise UserError(
+            f"{images.name}: holds {len(rows):,} of the {len(names):,} images that {file} lists; "
+            "are its files named as in ImageNet's training set (n01440764_10026.JPEG)?"
+        )
+    return torch.tensor(rows)

@@ -1,0 +1,95 @@
+"""The seven sets that representations are transferred to, in their official layouts and splits."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from hardpair.data.folder import read_listing
+from hardpair.data.images import Images
+from hardpair.data.layout import Listing
+from hardpair.data.printable import printable
+from hardpair.data.transfer.cifar import read_cifar
+from hardpair.data.transfer.downloads import DOWNLOADABLE, download_set
+from hardpair.data.transfer.held_out import hold_out_number
+from hardpair.data.transfer.own_lists import list_pets, list_sun397, list_voc2007
+from hardpair.data.transfer.sets import (
+    TRANSFER_SETS,
+    LackError,
+    Metric,
+    MissingSetError,
+    TransferSet,
+    TransferSplit,
+)
+from hardpair.data.transfer.torchvision_lists import list_cars, list_flowers102, list_food101
+from hardpair.errors import UserError, nearest, require_range
+
+__all__ = ["TRANSFER_SETS", "Metric", "MissingSetError", "TransferSet", "TransferSplit", "open_transfer"]
+
+LEAST_SIZE = 8
+OFFICIAL_VALIDATION = ("voc2007", "flowers102")
+LISTS: dict[str, Callable[[Path, TransferSplit], Listing]] = {
+    "food101": list_food101,
+    "sun397": list_sun397,
+    "cars": list_cars,
+    "pets": list_pets,
+    "voc2007": list_voc2007,
+    "flowers102": list_flowers102,
+}
+
+
+def open_transfer(
+    name: str,
+    split: TransferSplit,
+    *,
+    size: int,
+    root: Path,
+    download: bool = False,
+    wanted: TransferSet | None = None,
+) -> Images:
+    """One split of a set below `root`, as squares of `size` pixels.
+
+    Labels count from 0; those of VOC 2007 are (N, 20) with the official 1, -1 and 0. Training and validation may
+    miss a few broken files, which `skipped` names; the test split is whole or refused.
+    """
+    if name not in TRANSFER_SETS:
+        raise UserError(f"transfer set: there is no {name!r}{nearest(name, TRANSFER_SETS)}")
+    require_range("size", size, LEAST_SIZE, math.inf)
+    wanted = wanted or TRANSFER_SETS[name]
+    if name == "cifar10":
+        return read_cifar(split, size, root, wanted, download=download)
+    try:
+        listing = _list_split(name, split, root / wanted.folder, wanted)
+    except MissingSetError:
+        if not download or name not in DOWNLOADABLE:
+            raise
+        download_set(name, root, wanted)
+        listing = _list_split(name, split, root / wanted.folder, wanted)
+    return read_listing(listing, f"{name}/{split}", size, whole=split == "test")
+
+
+def _list_split(name: str, split: TransferSplit, folder: Path, wanted: TransferSet) -> Listing:
+    """The files of a split and their labels; a set that is not whole is refused before anything is decoded."""
+    official = split == "test" or name in OFFICIAL_VALIDATION
+    try:
+        listing = LISTS[name](folder, split if official else "train")
+        _check(listing, wanted.classes, wanted.count(split) if official else wanted.train + wanted.validation)
+    except LackError as lack:
+        raise MissingSetError(wanted, folder, str(lack)) from lack
+    return listing if official else _divide(listing, split, wanted.validation)
+
+
+def _check(listing: Listing, classes: int, images: int) -> None:
+    if len(listing.classes) != classes:
+        raise LackError(f"{len(listing.classes):,} classes listed where the set has {classes:,}")
+    if len(listing.names) != images:
+        raise LackError(f"{len(listing.names):,} images listed where the set has {images:,}")
+    lost = [name for name in listing.names if not (listing.root / name).is_file()]
+    if lost:
+        raise LackError(f"{images:,} images listed, {len(lost):,} not found, the first is {printable(lost[0])}")
+
+
+def _divide(whole: Listing, split: TransferSplit, held: int) -> Listing:
+    """Training or validation out of the official training part, the same at every call."""
+    assert whole.labels is not None
+    rows = hold_out_number(whole.labels, total=held, seed=0)[split == "validation"]
+    return Listing(whole.root, [whole.names[row] for row in rows.tolist()], whole.labels[rows], whole.classes)

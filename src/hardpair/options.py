@@ -1,0 +1,145 @@
+"""What each verb may be told, as dataclasses for the command line; nothing heavy is imported here."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+ProtocolName = Literal["knn", "linear", "semi", "transfer", "distill"]
+PresetName = Literal["simclr", "byol", "byol-scaled", "simclrv2", "simclrv2-wide"]
+SetName = Literal["food101", "cifar10", "sun397", "cars", "pets", "voc2007", "flowers102"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how to run; none of it changes what is learned, but for the number of threads in the last bits.
+
+    Args:
+        run: folder of the run; runs/RECIPE when not given.
+        resume: continue from the last checkpoint if the run is there, else start it.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+        checkpoint_every: steps between checkpoints.
+    """
+
+    run: Path | None = None
+    resume: bool = False
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+    checkpoint_every: int = 200
+
+
+@dataclass(frozen=True)
+class Knn:
+    """For --protocol knn.
+
+    Args:
+        k: neighbours that vote.
+        temperature: of the votes.
+    """
+
+    k: int = 200
+    temperature: float = 0.1
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """For --protocol linear, semi and distill; what is not given is as published.
+
+    Args:
+        augmented: linear in ImageNet's form: a layer trained by SGD on random crops; else a regression on features.
+        labels: shares of the labels, for semi and distill.
+        preset: whose settings to fine-tune with, for semi and distill.
+        epochs: in place of the published number.
+        batch_size: in place of the published one; the learning rate follows by the preset's rule.
+        learner: for distill, the encoder that learns ("resnet18"); the same shape when not given.
+        learner_width: its width.
+    """
+
+    augmented: bool = False
+    labels: tuple[float, ...] = (0.01, 0.1)
+    preset: PresetName = "simclr"
+    epochs: int | None = None
+    batch_size: int | None = None
+    learner: str | None = None
+    learner_width: float = 1.0
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """For --protocol transfer.
+
+    Args:
+        sets: all seven when not given; those that are not on disk are marked as missing.
+        finetune: train the whole network instead of a regression on features.
+        grid: of fine-tuning: four trainings of 500 steps, or the published 56 of 20,000.
+        steps: of each training, in place of the grid's.
+        download: get missing sets where torchvision can.
+    """
+
+    sets: tuple[SetName, ...] = ()
+    finetune: bool = False
+    grid: Literal["short", "published"] = "short"
+    steps: int | None = None
+    download: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge the encoder of a run on labelled images, with a random encoder of the same shape beside it.
+
+    knn votes among neighbours; linear fits a linear classifier; semi fine-tunes with few labels; distill teaches
+    another network with the rest of the images; transfer goes to sets the encoder never saw. docs/protocols.md says
+    what exactly each does.
+
+    Args:
+        run: folder of the run.
+        protocol: which protocols.
+        data: labelled images; those of the run when not given. transfer has its own.
+        image_size: pixels; those of the run when not given.
+        on: "test", or "validation": a fifth of the training images, for every choice you make.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+    """
+
+    run: tyro.conf.Positional[Path]
+    protocol: tuple[ProtocolName, ...] = ("knn", "linear")
+    data: str | None = None
+    image_size: int | None = None
+    on: Literal["test", "validation"] = "test"
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+    knn: Knn = field(default_factory=Knn)
+    tuned: Tuned = field(default_factory=Tuned)
+    transferred: Transferred = field(default_factory=Transferred)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Print the scores of a run and write its page, RUN/report.html.
+
+    Args:
+        run: folder of the run; several with --paper.
+        paper: the paper's tables instead, published figures and those of the runs, written to OUT.
+        out: page of --paper.
+    """
+
+    run: tyro.conf.Positional[tuple[Path, ...]]
+    paper: bool = False
+    out: Path = Path("runs/paper.html")
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """What can be trained, by name.
+
+    Args:
+        name: explain this one: what it is, its cost, the score to expect, every setting.
+    """
+
+    name: tyro.conf.Positional[str | None] = None

@@ -1,0 +1,79 @@
+"""Logistic regression against scikit-learn: the same minimum, for any shape of features."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from torch.nn.functional import cross_entropy
+
+from hardpair.evaluate.logistic import predict, regression_path
+
+STRENGTHS = [10.0, 1e-1, 1e-3, 1e-5]
+
+
+def problem(seed=0, count=300, width=8, classes=4):
+    """Features as encoders give them: not negative, correlated, of very different sizes, not centred."""
+    torch.manual_seed(seed)
+    labels = torch.arange(count) % classes
+    mixed = (torch.randn(classes, width)[labels] + torch.randn(count, width)) @ torch.randn(width, width)
+    return torch.relu(mixed * torch.logspace(-2, 1, width) + 0.3), labels
+
+
+def objective(features, labels, weight, strength):
+    scores = features.double() @ weight[:-1].double() + weight[-1].double()
+    return (cross_entropy(scores, labels) + strength / 2 * weight[:-1].double().square().sum()).item()
+
+
+def scikit_learns(features, labels, strength):
+    fit = LogisticRegression(C=1 / (strength * len(features)), tol=1e-10, max_iter=20_000)
+    fit.fit(features.double().numpy(), labels.numpy())
+    rows = [torch.tensor(fit.coef_.T), torch.tensor(fit.intercept_)[None]]
+    return torch.cat(rows)
+
+
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 999), width=st.sampled_from([2, 8]))
+def test_every_strength_of_the_path_reaches_the_minimum(seed, width):
+    features, labels = problem(seed, width=width)
+    for strength, ours in zip(STRENGTHS, regression_path(features, labels, STRENGTHS), strict=True):
+        best = objective(features, labels, scikit_learns(features, labels, strength), strength)
+        assert objective(features, labels, ours, strength) <= best + 1e-4
+
+
+def test_more_features_than_images():
+    features, labels = problem(count=40, width=100)
+    for strength, ours in zip(STRENGTHS, regression_path(features, labels, STRENGTHS), strict=True):
+        best = objective(features, labels, scikit_learns(features, labels, strength), strength)
+        assert objective(features, labels, ours, strength) <= best + 1e-4
+        assert ours.shape == (101, 4)
+
+
+def test_several_classes_an_image_are_problems_of_their_own():
+    features, labels = problem()
+    signs = torch.where(labels[:, None] == torch.arange(4), 1, -1)
+    signs[::7, 2] = 0  # not counted for class 2
+    both = regression_path(features, signs, STRENGTHS)[2]
+    for k in range(4):
+        counted = signs[:, k] != 0
+        fit = LogisticRegression(C=1 / (STRENGTHS[2] * int(counted.sum())), tol=1e-10, max_iter=20_000)
+        fit.fit(features[counted].double().numpy(), signs[counted, k].numpy())
+        theirs = torch.tensor(fit.decision_function(features.double().numpy()))
+        torch.testing.assert_close(predict(features, both)[:, k].double(), theirs, rtol=0.02, atol=0.02)
+
+
+def test_the_bias_is_not_penalised():
+    features, labels = problem(classes=2, count=100)
+    labels = (torch.arange(100) < 90).long()
+    weight = regression_path(features, labels, [1e6])[0]
+    assert weight[:-1].abs().max() < 1e-4
+    assert predict(features, weight).softmax(1)[:, 1].mean().item() == pytest.approx(0.9, abs=1e-3)
+
+
+def test_features_that_do_not_vary_change_nothing():
+    features, labels = problem()
+    dull = torch.cat([features, torch.full((len(features), 3), 5.0)], dim=1)
+    for ours, with_dull in zip(
+        regression_path(features, labels, STRENGTHS), regression_path(dull, labels, STRENGTHS), strict=True
+    ):
+        torch.testing.assert_close(predict(features, ours), predict(dull, with_dull), rtol=1e-2, atol=1e-2)
