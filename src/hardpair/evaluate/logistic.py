@@ -20,17 +20,18 @@ NEGLIGIBLE = 1e-7  # axes with a smaller share of the largest variance are noise
 Loss = Callable[[Tensor], Tensor]
 
 
-def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float]) -> list[Tensor]:
+def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float], *, classes: int = 0) -> list[Tensor]:
     """Weights (D + 1, C), the last row the bias, for each strength; each fit starts where the one before it ended.
 
     Args:
         features: float32 (N, D).
         targets: labels (N,) from 0, or (N, C) of 1 (present), -1 (absent) and 0 (not to be counted).
         strengths: of the penalty; from strong to weak is fastest.
+        classes: at least so many, also where the labels show fewer.
     """
     axes = Axes(features)
     turned = axes.turn(features)  # (N, R)
-    loss, curvature, classes = _loss_of(targets)
+    loss, curvature, classes = _loss_of(targets, classes)
     weight = torch.zeros(turned.shape[1] + 1, classes)
     weights = []
     for strength in strengths:
@@ -65,10 +66,10 @@ class Axes:
         return torch.cat([original, (weight[-1] - self.mean @ original)[None]])
 
 
-def _loss_of(targets: Tensor) -> tuple[Loss, float, int]:
+def _loss_of(targets: Tensor, classes: int) -> tuple[Loss, float, int]:
     """The mean loss as a function of class scores, its curvature where all classes score the same, and their number."""
     if targets.ndim == 1:
-        classes = int(targets.max()) + 1
+        classes = max(classes, int(targets.max()) + 1)
         return lambda scores: cross_entropy(scores, targets), (1 - 1 / classes) / classes, classes
     signs = targets.float()
     share = targets.ne(0) / targets.ne(0).sum(0).clamp_min(1)  # each class is a problem of its own, with its own mean

@@ -135,14 +135,15 @@ class Linear:
         """The metric on the test images."""
         parts, measure = self.parts, self.parts.measure
         train, validation = (self.bench.labelled(encoder, images) for images in (parts.train, parts.validation))
-        weights = regression_path(*train, STRENGTHS)
+        classes = len(parts.train.classes)
+        weights = regression_path(*train, STRENGTHS, classes=classes)
         scores = [measure(predict(validation[0], weight), validation[1]) for weight in weights]
         best = first_best(scores)
         chosen = {"strength": STRENGTHS[best], "validation": scores[best]}
         if parts.test is None:
             return Judgement({parts.metric: scores[best]}, chosen)
         both = (torch.cat([train[0], validation[0]]), torch.cat([train[1], validation[1]]))
-        weight = regression_path(*both, STRENGTHS[: best + 1])[-1]
+        weight = regression_path(*both, STRENGTHS[: best + 1], classes=classes)[-1]
         features, labels = self.bench.labelled(encoder, parts.test)
         return Judgement({parts.metric: measure(predict(features, weight), labels)}, chosen)
 
