@@ -47,7 +47,7 @@ class Knn:
 
 @dataclass(frozen=True)
 class Tuned:
-    """For --protocol linear, semi and distill; what is not given is as published.
+    """For --protocol linear (augmented), semi and the beginning of distill; what is not given is as published.
 
     Args:
         augmented: linear in ImageNet's form: a layer trained by SGD on random crops; else a regression on features.
@@ -55,8 +55,6 @@ class Tuned:
         preset: whose settings to fine-tune with, for semi and distill.
         epochs: in place of the published number.
         batch_size: in place of the published one; the learning rate follows by the preset's rule.
-        learner: for distill, the encoder that learns ("resnet18"); the same shape when not given.
-        learner_width: its width.
     """
 
     augmented: bool = False
@@ -64,8 +62,23 @@ class Tuned:
     preset: PresetName = "simclr"
     epochs: int | None = None
     batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """For --protocol distill, once a network has been fine-tuned as for semi.
+
+    Args:
+        learner: the encoder that learns ("resnet18"); the same shape when not given.
+        learner_width: its width.
+        learner_epochs: passes over all training images.
+        learner_batch_size: images a step; the learning rate follows its square root.
+    """
+
     learner: str | None = None
     learner_width: float = 1.0
+    learner_epochs: int = 400
+    learner_batch_size: int = 4096
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,7 @@ class Evaluate:
     threads: int = 0
     knn: Knn = field(default_factory=Knn)
     tuned: Tuned = field(default_factory=Tuned)
+    distilled: Distilled = field(default_factory=Distilled)
     transferred: Transferred = field(default_factory=Transferred)
 
 

@@ -7,13 +7,14 @@ import re
 import pytest
 import torch
 
-from hardpair import METHODS
+from hardpair import METHODS, build_encoder
 from hardpair.arguments import parse
 from hardpair.cli import Place
 from hardpair.data import Images
 from hardpair.errors import UserError
 from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe
 from hardpair.recipes.command import parse_recipe
+from hardpair.recipes.encoder_rows import ROWS
 from hardpair.train.trainer import build_method
 
 
@@ -26,7 +27,7 @@ def noise(size: int) -> Images:
 def test_every_recipe_builds_and_survives_json(name):
     recipe = find_recipe(name)
     assert recipe.name == name
-    small = dataclasses.replace(recipe, width=1 / 8, encoder="resnet10")
+    small = dataclasses.replace(recipe, width=1 / 8, encoder="resnet14" if recipe.sk else "resnet10")
     build_method(small, noise(recipe.image_size))
     again = Recipe.from_json(json.loads(json.dumps(recipe.to_json())))
     assert again.to_json() == recipe.to_json()
@@ -46,8 +47,22 @@ def test_every_recipe_says_its_command_its_cost_and_what_to_expect(name):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_have_every_method_and_the_supervised_baseline(family):
-    assert {name.split("/")[1] for name in RECIPES if name.startswith(f"{family}/")} == {*METHODS, SUPERVISED}
+    plain = {name.split("/")[1] for name in RECIPES if name.startswith(f"{family}/") and "-" not in name}
+    assert plain == {*METHODS, SUPERVISED}
     assert find_recipe(family) == find_recipe(f"{family}/hnpm")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_encoders_of_the_papers_tables_have_their_published_size(row):
+    recipe = find_recipe(row.name)
+    with torch.device("meta"):
+        encoder = build_encoder(
+            recipe.encoder, width=recipe.width, sk=recipe.sk, colour_streams=row.streams == 2, small_images=False
+        )
+    assert sum(p.numel() for p in encoder.parameters()) / 1e6 == pytest.approx(row.parameters, abs=0.6)
+    assert dataclasses.replace(recipe, name="", encoder="", width=1.0, sk=False) == dataclasses.replace(
+        find_recipe(f"imagenet/{row.method}"), name="", encoder=""
+    )
 
 
 def test_demo_recipes_differ_in_the_method_alone():

@@ -45,7 +45,7 @@ def test_steps_are_nesterovs_along_a_cosine(images):
             for p, v in zip(by_hand.parameters(), speed, strict=True):
                 gradient = p.grad + (0.01 * p if p.ndim > 1 else 0)  # no weight decay on biases
                 v.mul_(0.9).add_(gradient)
-                p -= rate * (gradient + 0.9 * v)
+                p.sub_(rate * (gradient + 0.9 * v))
     for ours, theirs in zip(tuned.parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs)
 

@@ -2,30 +2,39 @@
 
 from dataclasses import replace
 
-from hardpair.errors import UserError
+from hardpair.errors import require_range
 from hardpair.evaluate.distill import Distilling
 from hardpair.evaluate.probe import Probing
 from hardpair.evaluate.run import Settings
 from hardpair.evaluate.semi import FewLabels
 from hardpair.evaluate.transfer import GRIDS, Transfer
-from hardpair.options import Evaluate, Transferred, Tuned
+from hardpair.options import Distilled, Evaluate, Transferred, Tuned
 from hardpair.recipes.tuning import PRESETS
 
 
 def settings_from(options: Evaluate) -> Settings:
     """What was asked for, and as published where nothing was."""
     tuned = options.tuned
-    for name in ("epochs", "batch_size"):
-        if (value := getattr(tuned, name)) is not None and value < (1 if name == "epochs" else 2):
-            raise UserError(f"{name}: {value} is too few")
-    knn = {"k": options.knn.k, "temperature": options.knn.temperature}
     given = {name: value for name in ("epochs", "batch_size") if (value := getattr(tuned, name)) is not None}
+    for name, value in given.items():
+        require_range(name, value, 1 if name == "epochs" else 2, 1_000_000)
     return Settings(
-        knn=knn,
+        knn={"k": options.knn.k, "temperature": options.knn.temperature},
         probing=replace(Probing(), **given) if tuned.augmented else None,
         few_labels=_few_labels(tuned),
-        distilling=replace(Distilling(), learner=tuned.learner, learner_width=tuned.learner_width, **given),
+        distilling=_distilling(options.distilled),
         transfer=_transfer(options.transferred),
+    )
+
+
+def _distilling(options: Distilled) -> Distilling:
+    require_range("learner_epochs", options.learner_epochs, 1, 1_000_000)
+    require_range("learner_batch_size", options.learner_batch_size, 2, 1_000_000)
+    return Distilling(
+        options.learner,
+        options.learner_width,
+        epochs=options.learner_epochs,
+        batch_size=options.learner_batch_size,
     )
 
 
@@ -39,7 +48,6 @@ def _few_labels(tuned: Tuned) -> FewLabels:
 def _transfer(options: Transferred) -> Transfer:
     grid = GRIDS[options.grid]
     if options.steps is not None:
-        if options.steps < 1:
-            raise UserError(f"steps: {options.steps} is too few")
+        require_range("steps", options.steps, 1, 10_000_000)
         grid = replace(grid, steps=options.steps)
     return Transfer(options.sets, "finetune" if options.finetune else "linear", grid, options.download)

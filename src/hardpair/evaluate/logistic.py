@@ -12,12 +12,16 @@ features as they come (benchmarks/regression.py).
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 from torch import Tensor
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import softplus
 
 NEGLIGIBLE = 1e-7  # axes with a smaller share of the largest variance are noise of float32
-Loss = Callable[[Tensor], Tensor]
+STOP = {"maxiter": 1000, "ftol": 1e-7, "gtol": 1e-6}  # a step that gains less than float32 can tell is the last
+Loss = Callable[[Tensor], tuple[float, Tensor]]
 
 
 def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float], *, classes: int = 0) -> list[Tensor]:
@@ -70,30 +74,48 @@ def _loss_of(targets: Tensor, classes: int) -> tuple[Loss, float, int]:
     """The mean loss as a function of class scores, its curvature where all classes score the same, and their number."""
     if targets.ndim == 1:
         classes = max(classes, int(targets.max()) + 1)
-        return lambda scores: cross_entropy(scores, targets), (1 - 1 / classes) / classes, classes
-    signs = targets.float()
-    share = targets.ne(0) / targets.ne(0).sum(0).clamp_min(1)  # each class is a problem of its own, with its own mean
-    return lambda scores: (softplus(-signs * scores) * share).sum(), 0.25, targets.shape[1]
+        return Multinomial(targets), (1 - 1 / classes) / classes, classes
+    return Binary(targets), 0.25, targets.shape[1]
+
+
+class Multinomial:
+    """Cross entropy of labels (N,)."""
+
+    def __init__(self, labels: Tensor) -> None:
+        self.labels = labels[:, None]
+
+    def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
+        """The mean, and its slope by each score."""
+        logarithm = scores.log_softmax(1)
+        value = -logarithm.gather(1, self.labels).double().mean()
+        slope = logarithm.exp_()
+        slope.scatter_add_(1, self.labels, torch.full_like(slope[:, :1], -1.0).expand_as(self.labels))
+        return float(value), slope.div_(len(scores))
+
+
+class Binary:
+    """Binary cross entropies of signs (N, C), summed over the classes; each is a problem of its own, with its mean."""
+
+    def __init__(self, signs: Tensor) -> None:
+        self.signs = signs.float()
+        self.share = signs.ne(0) / signs.ne(0).sum(0).clamp_min(1)
+
+    def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
+        """The sum of the means, and its slope by each score."""
+        margin = -self.signs * scores
+        return float((softplus(margin) * self.share).double().sum()), -self.signs * margin.sigmoid() * self.share
 
 
 def _fit(turned: Tensor, loss: Loss, strength: float, *, scale: Tensor, start: Tensor) -> Tensor:
-    features, penalty = turned * scale, strength / 2 * scale.square()[:, None]
-    weight = torch.cat([start[:-1] / scale[:, None], start[-1:]]).requires_grad_()
-    solver = torch.optim.LBFGS(
-        [weight],
-        max_iter=300,
-        history_size=10,
-        tolerance_grad=1e-6,
-        tolerance_change=1e-7,
-        line_search_fn="strong_wolfe",
-    )
+    features, penalty = turned * scale, strength * scale.square()[:, None]
+    scaling = torch.cat([scale, torch.ones(1)])[:, None]
 
-    def objective() -> Tensor:
-        solver.zero_grad()
-        value = loss(predict(features, weight)) + (penalty * weight[:-1].square()).sum()
-        value.backward()
-        return value
+    def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weight = torch.from_numpy(flat).float().view_as(start)
+        value, slope = loss(predict(features, weight))
+        pull = penalty * weight[:-1]
+        gradient = torch.cat([torch.addmm(pull, features.T, slope), slope.sum(0, keepdim=True)])
+        return value + float((pull * weight[:-1]).sum()) / 2, gradient.double().flatten().numpy()
 
-    solver.step(objective)
-    found = weight.detach()
-    return torch.cat([found[:-1] * scale[:, None], found[-1:]])
+    found = minimize(objective, (start / scaling).double().flatten().numpy(), jac=True, method="L-BFGS-B", options=STOP)
+    return torch.from_numpy(found.x).float().view_as(start) * scaling

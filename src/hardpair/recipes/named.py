@@ -1,4 +1,4 @@
-"""The recipes that have a name: ``family/method``, and the paper to the letter."""
+"""The recipes that have a name: ``family/method``, the paper to the letter, and the other encoders of its tables."""
 
 import inspect
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from types import ModuleType
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS
 from hardpair.recipes import cifar10, demo, imagenet
+from hardpair.recipes.encoder_rows import ROWS
 from hardpair.recipes.recipe import SUPERVISED, Recipe
 
 
@@ -37,7 +38,11 @@ _MADE_BY: dict[str, Callable[[], Recipe]] = {
     "paper": paper,
     **{f"{family}/{m}": getattr(module, m) for family, module in FAMILIES.items() for m in [*METHODS, SUPERVISED]},
 }
-RECIPES: dict[str, Recipe] = {name: make() for name, make in _MADE_BY.items()}
+_ROWS = {row.name: row for row in ROWS}
+RECIPES: dict[str, Recipe] = {
+    **{name: make() for name, make in _MADE_BY.items()},
+    **{name: row.recipe() for name, row in _ROWS.items()},
+}
 
 
 def find_recipe(name: str) -> Recipe:
@@ -50,4 +55,5 @@ def find_recipe(name: str) -> Recipe:
 
 def describe_recipe(name: str) -> str:
     """What a recipe is, its command, its cost and the score to expect."""
-    return inspect.cleandoc(_MADE_BY[find_recipe(name).name].__doc__ or "")
+    name = find_recipe(name).name
+    return _ROWS[name].describe() if name in _ROWS else inspect.cleandoc(_MADE_BY[name].__doc__ or "")

@@ -28,6 +28,7 @@ class Recipe:
         image_size: side in pixels to which images are resized once, before training.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count; fractions make small encoders.
+        sk: selective kernels, for resnet50 and deeper.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         epochs: passes over the images.
         batch_size: images a step.
@@ -48,6 +49,7 @@ class Recipe:
     image_size: int = 32
     encoder: str = "resnet18"
     width: float = 1.0
+    sk: bool = False
     small_images: bool = True
     epochs: int = 100
     batch_size: int = 160

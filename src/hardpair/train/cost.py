@@ -6,9 +6,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hardpair.data import Images
 from hardpair.methods import Method
-from hardpair.models import build_encoder
 from hardpair.recipes import Recipe
-from hardpair.train.trainer import build_method
+from hardpair.train.trainer import build_method, fresh_encoder
 from hardpair.views import Draw, plain_view
 
 MOST = 256  # images counted at once
@@ -31,7 +30,7 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
     batch = images.pixels[rows].to(device)
     with torch.random.fork_rng(devices=[]):
         method = build_method(recipe, images).to(device).train()
-        plain = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images).to(device)
+        plain = fresh_encoder(recipe).to(device)
     rows = rows.to(device)
     views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows))
     with FlopCounterMode(display=False) as forward, torch.no_grad():

@@ -15,7 +15,7 @@ from hardpair.data import Images, epoch_order
 from hardpair.errors import UserError
 from hardpair.files import commit
 from hardpair.methods import METHODS, Method
-from hardpair.models import build_encoder, save_encoder, save_head_layer
+from hardpair.models import Encoder, build_encoder, save_encoder, save_head_layer
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
@@ -41,10 +41,15 @@ class Outcome:
     signal: int | None = None
 
 
+def fresh_encoder(recipe: Recipe) -> Encoder:
+    """The recipe's encoder, as random as torch is."""
+    return build_encoder(recipe.encoder, width=recipe.width, sk=recipe.sk, small_images=recipe.small_images)
+
+
 def build_method(recipe: Recipe, images: Images) -> Method:
     """The recipe's method on a fresh encoder, ready for these images; the seed alone decides the weights."""
     torch.manual_seed(recipe.seed)
-    encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
+    encoder = fresh_encoder(recipe)
     if recipe.method == SUPERVISED:
         return Supervised(encoder, images)
     method = METHODS[recipe.method](encoder, **recipe.settings)
