@@ -6,8 +6,8 @@ For each strength it minimises
 
 where the loss is the cross entropy of the classes, or, for images that may show several things, the sum over classes of
 a binary cross entropy. Neither centring the features nor turning them changes that minimum, so it is sought along the
-principal axes of the features, each scaled by what the curvature there is at the start: ten times fewer steps than on
-features as they come (benchmarks/regression.py).
+principal axes of the features, each scaled by what the curvature there is at the start, which takes far fewer steps
+than features as they come. benchmarks/regression.py has it beside scikit-learn's.
 """
 
 from collections.abc import Callable, Sequence
