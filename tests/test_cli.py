@@ -26,7 +26,12 @@ from hardpair.cli import main
         (["evaluate", "nowhere"], "nowhere"),
         (["evaluate"], "run"),
         (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),
+        (["evaluate", "nowhere", "--preset", "byo"], "--preset"),
+        (["evaluate", "nowhere", "--sets", "pet"], "--sets"),
+        (["evaluate", "nowhere", "--batch-size", "1"], "batch_size: must be between 2 and"),
         (["report", "nowhere"], "nowhere"),
+        (["report"], "run: give at least one"),
+        (["report", "--paper", "nowhere"], "nowhere"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path, arguments, words):

@@ -77,6 +77,8 @@ def report(arguments: Sequence[str]) -> int:
     options = parse(Report, arguments, "hardpair report")
     from hardpair.report import summary_table, write_paper, write_report
 
+    if not options.run:
+        raise UserError("run: give at least one folder of a run")
     if options.paper:
         print(write_paper(options.run, options.out))
         print(f"page: {options.out}")
