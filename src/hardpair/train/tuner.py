@@ -21,18 +21,27 @@ class DivergedError(UserError):
 
 
 def tune(
-    network: nn.Module, images: Images, tuning: Tuning, loss: Loss, *, seed: int, device: torch.device, label: str
+    network: nn.Module,
+    images: Images,
+    tuning: Tuning,
+    loss: Loss,
+    *,
+    seed: int,
+    device: torch.device,
+    label: str,
+    only: Tensor | None = None,
 ) -> None:
-    """Train what takes a gradient in the network, on random crops and flips of the images."""
+    """Train what takes a gradient in the network, on random crops and flips of the images, or `only` of some rows."""
+    seen = torch.arange(len(images)) if only is None else only
     optimiser = build_optimiser(network, tuning, nesterov=tuning.optimiser == "sgd")
     positions = torch.arange(tuning.batch_size, device=device)
-    steps_per_epoch = len(images) // tuning.batch_size
-    order, value = torch.empty(0), torch.zeros(())
+    steps_per_epoch = len(seen) // tuning.batch_size
+    order, value = seen, torch.zeros(())
     with progress(label, tuning.steps) as advance:
         for step in range(tuning.steps):
             epoch, index = divmod(step, steps_per_epoch)
             if index == 0:
-                order = epoch_order(len(images), seed=seed, epoch=epoch)
+                order = seen[epoch_order(len(seen), seed=seed, epoch=epoch)]
             rows = order[index * tuning.batch_size :][: tuning.batch_size]
             pixels = images.pixels[rows].to(device, non_blocking=True)
             view = augmented_view(pixels, POLICIES["crop"], Draw(seed, step, positions))
