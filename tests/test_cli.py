@@ -28,7 +28,7 @@ from hardpair.cli import main
         (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),
         (["evaluate", "nowhere", "--preset", "byo"], "--preset"),
         (["evaluate", "nowhere", "--sets", "pet"], "--sets"),
-        (["evaluate", "nowhere", "--batch-size", "1"], "batch_size: must be between 2 and"),
+        (["evaluate", "nowhere", "--protocol", "semi", "--batch-size", "1"], "batch_size: must be between 2 and"),
         (["report", "nowhere"], "nowhere"),
         (["report"], "run: give at least one"),
         (["report", "--paper", "nowhere"], "nowhere"),

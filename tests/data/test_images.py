@@ -33,3 +33,23 @@ def test_digest_sees_every_pixel_and_label() -> None:
     assert relabelled.labels is not None
     relabelled.labels[3] = 0
     assert images.digest() != relabelled.digest()
+
+
+def test_a_selection_copies_nothing_until_it_is_asked() -> None:
+    images = some_images()
+    twice = images.select(torch.tensor([4, 1, 3])).select(torch.tensor([2, 0]))
+    assert twice.block is images.block
+    assert torch.equal(twice.pixels, images.pixels[[3, 4]])
+    assert torch.equal(twice.batch(torch.tensor([1])), images.pixels[[4]])
+    assert torch.equal(torch.cat(list(twice.batches(1))), images.pixels[[3, 4]])
+    assert twice.digest() == Images(images.pixels[[3, 4]], twice.labels, images.classes, "other").digest()
+
+
+def test_joined_images_and_their_centre() -> None:
+    images = some_images()
+    both = images.select(torch.tensor([4])).join(images.select(torch.tensor([0, 2])))
+    assert torch.equal(both.pixels, images.pixels[[4, 0, 2]])
+    assert both.labels is not None
+    assert both.labels.tolist() == [0, 0, 0]
+    large = Images(torch.arange(48, dtype=torch.uint8).reshape(1, 3, 4, 4), None, (), "large")
+    assert large.centre(2).pixels[0, 0].tolist() == [[5, 6], [9, 10]]

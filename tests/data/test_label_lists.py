@@ -73,6 +73,23 @@ def test_any_other_set_gets_a_balanced_draw_fixed_by_its_seed(share: float, coun
     assert not torch.equal(rows, label_subset(images, share, seed=1, root=tmp_path)[0])
 
 
+def test_a_class_of_one_is_labelled_and_too_few_are_refused(tmp_path: Path) -> None:
+    labels = torch.cat([torch.zeros(20), torch.tensor([1.0])]).long()
+    images = Images(torch.zeros(21, 3, 8, 8, dtype=torch.uint8), labels, ("many", "one"), "odd/train")
+    rows, _ = label_subset(images, 0.1, seed=0, root=tmp_path)
+    assert labels[rows].bincount().tolist() == [2, 1]
+    with pytest.raises(UserError, match=r"labels: 0\.01 of the 20 images of odd/train are too few"):
+        label_subset(images.select(torch.arange(20)), 0.01, seed=0, root=tmp_path)
+
+
+def test_a_part_of_the_official_list_is_called_so(official: list[str], tmp_path: Path) -> None:
+    images = like_imagenet()
+    most = torch.tensor([row for row, name in enumerate(images.files) if name[:9] < "n00000900"])
+    rows, words = label_subset(images.select(most), 0.01, seed=0, root=tmp_path / "data")
+    assert len(rows) == 900 < len(official)
+    assert words == "900 of the 1,000 images of the official list 1percent.txt"
+
+
 def test_all_labels(tmp_path: Path) -> None:
     assert len(label_subset(like_imagenet(), 1, seed=0, root=tmp_path)[0]) == 3000
     with pytest.raises(UserError, match="labels"):

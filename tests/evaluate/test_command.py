@@ -6,6 +6,7 @@ import pytest
 
 from hardpair.arguments import parse
 from hardpair.data.transfer import TRANSFER_SETS
+from hardpair.errors import UserError
 from hardpair.evaluate.command import settings_from
 from hardpair.evaluate.distill import Distilling
 from hardpair.evaluate.probe import Probing
@@ -33,12 +34,13 @@ def test_names_on_the_command_line_are_those_of_the_code():
 @pytest.mark.parametrize(
     ("words", "field", "expected"),
     [
-        ("--augmented --epochs 3 --batch-size 64", "probing", Probing(epochs=3, batch_size=64)),
-        ("--labels .5 --preset byol", "few_labels", FewLabels((0.5,), "byol", PRESETS["byol"])),
-        ("--learner resnet18 --learner-width 2", "distilling", Distilling("resnet18", 2.0)),
-        ("--learner-epochs 7 --learner-batch-size 99", "distilling", Distilling(epochs=7, batch_size=99)),
-        ("--sets pets --finetune", "transfer", Transfer(("pets",), "finetune", GRIDS["short"])),
-        ("--download --grid published", "transfer", Transfer((), "linear", GRIDS["published"], download=True)),
+        ("--protocol linear --augmented --epochs 3 --batch-size 64", "probing", Probing(epochs=3, batch_size=64)),
+        ("--protocol semi --labels .5 --preset byol", "few_labels", FewLabels((0.5,), "byol", PRESETS["byol"])),
+        ("--protocol distill --learner resnet18 --learner-width 2", "distilling", Distilling("resnet18", 2.0)),
+        ("--protocol distill --learner-epochs 7 --learner-batch-size 9", "distilling", Distilling(None, 1.0, 7, 9)),
+        ("--protocol transfer --sets pets --finetune", "transfer", Transfer(("pets",), "finetune", GRIDS["short"])),
+        ("--protocol transfer --download", "transfer", Transfer(download=True)),
+        ("--protocol transfer --finetune --grid published", "transfer", Transfer((), "finetune", GRIDS["published"])),
     ],
 )
 def test_each_option_arrives(words, field, expected):
@@ -46,9 +48,28 @@ def test_each_option_arrives(words, field, expected):
 
 
 def test_epochs_replace_every_published_length():
-    preset = settings("--preset", "byol", "--epochs", "3").few_labels.preset
+    preset = settings("--protocol", "semi", "--preset", "byol", "--epochs", "3").few_labels.preset
     assert preset.epochs == preset.epochs_with_few == (3,)
-    assert settings("--steps", "9").transfer.grid.steps == 9
+    assert settings("--protocol", "transfer", "--finetune", "--steps", "9").transfer.grid.steps == 9
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--epochs 3",
+        "--protocol knn --batch-size 8",
+        "--protocol knn --augmented",
+        "--protocol transfer --steps 9",
+        "--sets pets",
+        "--protocol semi --learner resnet18",
+        "--protocol distill --learner-width 2",
+        "--protocol semi --labels",
+        "--k 0",
+    ],
+)
+def test_what_would_change_nothing_is_refused(words):
+    with pytest.raises(UserError):
+        settings(*words.split())
 
 
 def test_options_of_a_run():

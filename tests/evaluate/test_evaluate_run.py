@@ -102,6 +102,8 @@ def test_control_has_the_same_shape_other_weights_and_settled_statistics():
     assert [p.shape for p in control.parameters()] == [p.shape for p in encoder.parameters()]
     assert not torch.equal(next(control.parameters()), next(encoder.parameters()))
     assert not any(module.training for module in control.modules())
+    norms = [module for module in control.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    assert {norm.momentum for norm in norms} == {0.1}  # fine-tuning begins from it as from any other encoder
     with torch.no_grad():
         normed = control.trunk.bn1(control.trunk.conv1(plain_view(images.pixels)))
     torch.testing.assert_close(normed.mean((0, 2, 3)), torch.zeros(8), rtol=0, atol=0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transfer_layouts import write_flowers102, write_pets, write_voc2007
 
 from hardpair import build_encoder, load_encoder
@@ -15,14 +16,16 @@ from hardpair.data import open_images
 from hardpair.data.transfer import TRANSFER_SETS
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, evaluate_run, transfer
-from hardpair.evaluate.distill import Distilling, distillation_loss
+from hardpair.evaluate.distill import Distillation, Distilling, distillation_loss
+from hardpair.evaluate.features import outputs
 from hardpair.evaluate.probe import Probes, Probing, _train
 from hardpair.evaluate.semi import FewLabels
 from hardpair.evaluate.transfer import GRIDS, STRENGTHS, Grid, Transfer
 from hardpair.evaluate.trial import Bench
 from hardpair.evaluate.tuned import FineTuner, label_loss
-from hardpair.models import mlp, save_head_layer
+from hardpair.models import Classifier, mlp, save_head_layer
 from hardpair.recipes.tuning import PRESETS, Tuning
+from hardpair.train.tuner import DivergedError
 
 CPU = torch.device("cpu")
 QUICK = replace(PRESETS["simclr"], epochs=(4,), epochs_with_few=(4,))
@@ -48,14 +51,18 @@ def test_few_labels_are_counted_and_the_number_kept(run):
     assert score["chosen"]["encoder"] == {"learning_rate": pytest.approx(0.05 * 50 / 256), "steps": 40}
     assert score["metrics"].keys() == score["control"].keys() == {"top1", "top5"}
     assert score["metrics"]["top1"] > 12
-    assert (run / "encoder.json").exists()
     assert json.loads((run / "scores.jsonl").read_text()) == json.loads(json.dumps(score))
 
 
-def test_the_encoder_of_the_run_is_not_changed_by_fine_tuning(run):
-    before = load_encoder(run).state_dict()
-    judge(run, "semi", Settings(few_labels=FewLabels((0.01,), "simclr", QUICK)))
-    assert all(map(torch.equal, before.values(), load_encoder(run).state_dict().values()))
+def test_fine_tuning_trains_a_copy(run):
+    images, encoder = open_images("sample", "test", size=8, root=run), load_encoder(run)
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    network = FineTuner(encoder, 0, CPU).fit(images, Tuning("sgd", 0.1, 100, steps=2), label="")
+    assert all(torch.equal(before[name], tensor) for name, tensor in encoder.state_dict().items())
+    assert not encoder.training
+    changed = network.encoder.state_dict()
+    assert not any(torch.equal(before[name], changed[name]) for name, _ in encoder.named_parameters())
+    assert not torch.equal(before["trunk.bn1.running_mean"], changed["trunk.bn1.running_mean"])  # in training mode
 
 
 def test_a_preset_with_several_rates_chooses_within_the_labelled_images(run, monkeypatch):
@@ -80,26 +87,94 @@ def test_a_rate_cannot_be_chosen_with_one_label_a_class(run):
         judge(run, "semi", Settings(few_labels=few))
 
 
-def test_fine_tuning_from_the_heads_first_layer(run):
+def test_fine_tuning_from_the_heads_first_layer(run, monkeypatch):
     few = FewLabels((0.01,), "simclrv2", replace(PRESETS["simclrv2"], epochs=(1,), epochs_with_few=(1,)))
     with pytest.raises(UserError, match="kept no layer of its head"):
         judge(run, "semi", Settings(few_labels=few))
     features = load_encoder(run).num_features
-    save_head_layer(mlp(features, 24, 8)[0], run)
+    layer = mlp(features, 24, 8)[0]
+    save_head_layer(layer, run)
+    began = []
+    fit = FineTuner.fit
+
+    def spy(self, images, tuning, *, label):
+        began.append(self.head_layer[0].weight.clone())
+        network = fit(self, images, tuning, label=label)
+        assert network.linear.in_features == 24
+        return network
+
+    monkeypatch.setattr(FineTuner, "fit", spy)
     (score,), _ = judge(run, "semi", Settings(few_labels=few))
     assert score["settings"]["keep_head_layer"] is True
+    own, random = began
+    assert torch.equal(own, layer[0].weight)
+    assert own.shape == random.shape
+    assert not torch.equal(own, random)
 
 
-def test_the_learner_of_a_distillation_is_kept_and_learned_from_answers_alone(run):
+def test_the_learner_of_a_distillation_is_kept(run):
     few = FewLabels((0.1,), "simclr", QUICK, batch_size=50)
-    distilling = Distilling(learner="resnet14", learner_width=1 / 16, epochs=1, batch_size=250)
+    distilling = Distilling("resnet14", 1 / 16, learner_epochs=1, learner_batch_size=250)
     (score,), _ = judge(run, "distill", Settings(few_labels=few, distilling=distilling))
-    learner = load_encoder(run / "distilled-0.1")
-    assert learner.settings["name"] == "resnet14"
+    folder = run / "distilled-0.1-resnet14-0.0625x"
+    assert load_encoder(folder).settings["name"] == "resnet14"
+    assert load_file(folder / "classifier.safetensors")["weight"].shape == (10, load_encoder(folder).num_features)
+    assert json.loads((folder / "classes.json").read_text())[0] == "airplane"
+    assert (score["settings"]["batch_size"], score["settings"]["learner_batch_size"]) == (50, 250)
     assert score["settings"]["temperature"] == 1.0
     assert score["settings"]["shape"]["name"] == "resnet14"
     assert score["data"]["unlabelled"]["images"] == 5000
     assert "taught_by_top1" in score["chosen"]["encoder"]
+
+
+def test_a_learner_learns_from_answers_alone(tmp_path):
+    images = open_images("sample", "test", size=8, root=tmp_path)
+    shuffled = replace(images, labels=images.labels.roll(1))
+    torch.manual_seed(0)
+    encoder = build_encoder("resnet10", width=1 / 16, small_images=True)
+    taught_by = Classifier(encoder, 10).eval()
+    torch.nn.init.normal_(taught_by.linear.weight)
+    bench = Bench(
+        tmp_path, encoder, source="", size=8, seed=0, on="test", root=tmp_path, device=CPU, say=print
+    )  # fmt: skip
+    tuning = Tuning("lars", 1.0, 100, steps=30)
+    start = None  # only a whole distillation begins with labels
+    learners = [
+        Distillation(bench, start, some, encoder.settings, 1.0, tuning).teach(taught_by) for some in (images, shuffled)
+    ]
+    assert all(map(torch.equal, learners[0].state_dict().values(), learners[1].state_dict().values()))
+    answers, learned = (outputs(network, images, CPU).argmax(1) for network in (taught_by, learners[0]))
+    assert (answers == learned).float().mean() > 0.3
+
+
+def test_labels_that_were_seen_are_mentioned(run):
+    recipe = json.loads((run / "recipe.json").read_text())
+    (run / "recipe.json").write_text(json.dumps({**recipe, "method": "supervised"}))
+    (score,), said = judge(run, "knn", Settings())
+    assert score["labels_seen"] is True
+    assert "trained with labels" in said[0]
+    with pytest.raises(UserError, match=r"semi: .* was trained with all the labels"):
+        judge(run, "semi", Settings())
+
+
+def test_a_control_that_diverges_costs_no_score(run, monkeypatch):
+    fit = FineTuner.fit
+
+    def fail_for_the_control(self, images, tuning, *, label):
+        if self.encoder.step == 0:  # never trained
+            raise DivergedError("here")
+        return fit(self, images, tuning, label=label)
+
+    monkeypatch.setattr(FineTuner, "fit", fail_for_the_control)
+    (score,), said = judge(run, "semi", Settings(few_labels=FewLabels((0.1,), "simclr", QUICK, batch_size=50)))
+    assert score["control"] == {}
+    assert score["metrics"]["top1"] > 12
+    assert "a random encoder" not in said[-1]
+
+
+def test_an_unknown_protocol_is_refused(run):
+    with pytest.raises(UserError, match="there is no 'smi'; did you mean semi"):
+        judge(run, "smi", Settings())
 
 
 def test_distillation_loss_is_the_formula():
@@ -125,8 +200,8 @@ def test_rates_trained_side_by_side_are_as_if_trained_alone(tmp_path):
     encoder = build_encoder("resnet10", width=1 / 16, small_images=True).eval()
     probing = Probing(batch_size=25, epochs=3)
     rows = torch.arange(0, 100, 2)
-    both = _train(encoder, images, rows, probing, (0.4, 0.1), seed=0, device=CPU)
-    alone = _train(encoder, images.select(rows), torch.arange(50), probing, (0.1,), seed=0, device=CPU)
+    both = _train(encoder, images.select(rows), probing, (0.4, 0.1), seed=0, device=CPU)
+    alone = _train(encoder, images.select(rows), probing, (0.1,), seed=0, device=CPU)
     torch.testing.assert_close(both.linear.weight.unflatten(0, (2, 10))[1], alone.linear.weight)
     assert isinstance(both, Probes)
     assert all(map(torch.equal, both.encoder.state_dict().values(), encoder.state_dict().values()))
@@ -159,11 +234,11 @@ def test_transfer_runs_what_is_there_and_marks_what_is_missing(run, sets):
     assert [score["data"]["test"]["images"] for score in scores] == [9, 6, 5]
     assert all(score["chosen"]["encoder"]["strength"] in STRENGTHS for score in scores)
     assert said[-1].count("missing") == 2 * 4
-    assert sum("is missing: " in text for text in said) == 4
+    assert sum("this folder should hold" in text for text in said) == 4
 
 
 def test_transfer_without_any_set_is_one_line(run, tmp_path):
-    with pytest.raises(UserError, match="none of the transfer sets is below"):
+    with pytest.raises(UserError, match="none of the transfer sets asked for is below"):
         judge(run, "transfer", Settings(), data_root=tmp_path / "nothing")
 
 

@@ -14,6 +14,7 @@ from hardpair.train.tuner import DivergedError, rate_at, tune
 from hardpair.views import POLICIES, Draw, augmented_view
 
 CPU = torch.device("cpu")
+WHERE = {"seed": 0, "device": CPU, "label": "here"}
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def label_loss(images):
 def test_steps_are_nesterovs_along_a_cosine(images):
     tuned, by_hand = network(), network()
     tuning = Tuning("sgd", 0.1, batch_size=20, steps=5, weight_decay=0.01)
-    tune(tuned, images, tuning, label_loss(images), seed=3, device=CPU, label="")
+    tune(tuned, images, tuning, label_loss(images), classifier=tuned[1], seed=3, device=CPU, label="")
     speed = [torch.zeros_like(p) for p in by_hand.parameters()]
     for step in range(5):
         rows = epoch_order(50, seed=3, epoch=step // 2)[step % 2 * 20 :][:20]  # two whole batches an epoch
@@ -54,14 +55,42 @@ def test_what_takes_no_gradient_stays(images):
     fixed = network()
     fixed[1].weight.requires_grad_(False)
     before = copy.deepcopy(fixed)
-    tune(fixed, images, Tuning("sgd", 0.1, 20, 2), label_loss(images), seed=0, device=CPU, label="")
+    tune(fixed, images, Tuning("sgd", 0.1, 20, 2), label_loss(images), classifier=fixed[1], **WHERE)
     assert torch.equal(fixed[1].weight, before[1].weight)
     assert not torch.equal(fixed[1].bias, before[1].bias)
 
 
 def test_divergence_is_one_line(images):
+    one = network()
     with pytest.raises(DivergedError, match="not finite; a lower learning rate than 1e\\+38"):
-        tune(network(), images, Tuning("sgd", 1e38, 20, 4), label_loss(images), seed=0, device=CPU, label="here")
+        tune(one, images, Tuning("sgd", 1e38, 20, 4), label_loss(images), classifier=one[1], **WHERE)
+
+
+def test_divergence_is_noticed_long_before_the_end(images):
+    one, steps = network(), []
+
+    def loss(scores, rows, _view):
+        steps.append(len(rows))
+        return cross_entropy(scores, images.labels[rows])
+
+    with pytest.raises(DivergedError):
+        tune(one, images, Tuning("sgd", 1e38, 20, 5000), loss, classifier=one[1], **WHERE)
+    assert len(steps) == 100
+
+
+def test_lars_gives_the_classifier_plain_steps(images):
+    torch.manual_seed(0)
+    one = nn.Sequential(nn.Flatten(), nn.Linear(192, 8, bias=False), nn.Linear(8, 10))
+    before = copy.deepcopy(one)
+    tuning = Tuning("lars", 0.1, 20, 1, weight_decay=0.5)
+    tune(one, images, tuning, label_loss(images), classifier=one[2], **WHERE)
+    rows = epoch_order(50, seed=0, epoch=0)[:20]
+    view = augmented_view(images.pixels[rows], POLICIES["crop"], Draw(0, 0, torch.arange(20)))
+    cross_entropy(before(view), images.labels[rows]).backward()
+    plain = before[2].weight - 0.1 * before[2].weight.grad  # neither adapted nor decayed
+    torch.testing.assert_close(one[2].weight, plain)
+    moved = (one[1].weight - before[1].weight).norm() / before[1].weight.norm()
+    assert 2e-5 < moved.item() <= 1e-4  # adapted: at most a thousandth of its own norm, times the rate
 
 
 def test_warmup_then_cosine():

@@ -48,7 +48,6 @@ def _resize(images: Images, size: int) -> Images:
     if images.size == size:
         return images
     pixels = torch.empty(len(images), 3, size, size, dtype=torch.uint8)
-    for start in range(0, len(images), 1000):
-        part = images.pixels[start : start + 1000]
+    for start, part in zip(range(0, len(images), 1000), images.batches(1000), strict=True):
         pixels[start : start + 1000] = functional.interpolate(part, (size, size), mode="bicubic", antialias=True)
-    return replace(images, pixels=pixels)
+    return replace(images, block=pixels, rows=None)

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,41 +16,59 @@ Split = Literal["train", "test"]
 class Images:
     """Square uint8 images of one size, in a fixed order."""
 
-    pixels: Tensor  # uint8 (N, 3, S, S); may be memory mapped
-    labels: Tensor | None  # int64 (N,); (N, classes) of 1, -1 and 0 where images show several; None without labels
+    block: Tensor  # uint8 (M, 3, S, S); may be memory mapped
+    labels: Tensor | None  # int64 (N,), or (N, C) of 1, -1 and 0 (do not count), or None where nobody labelled them
     classes: tuple[str, ...]  # class names, label k is classes[k]; empty without labels
     name: str  # what people call it: "sample/train"
     skipped: tuple[str, ...] = ()  # "file: reason" of files that could not be used
     files: tuple[str, ...] = ()  # (N,) names of the files they come from, where they come from files
+    rows: Tensor | None = None  # int64 (N,), which of the block these are; None where they are all of it
 
     def __len__(self) -> int:
-        return len(self.pixels)
+        return len(self.block if self.rows is None else self.rows)
 
     @property
     def size(self) -> int:
         """Side of an image in pixels."""
-        return int(self.pixels.shape[-1])
+        return int(self.block.shape[-1])
+
+    @property
+    def pixels(self) -> Tensor:
+        """All of them, uint8 (N, 3, S, S): a copy where they are a selection, so prefer `batch` for large sets."""
+        return self.block if self.rows is None else self.block[self.rows]
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """The pixels of some: uint8 (n, 3, S, S)."""
+        return self.block[rows if self.rows is None else self.rows[rows]]
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """The pixels of all, so many at a time and in order."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            yield self.block[part if self.rows is None else self.rows[part]]
 
     def select(self, rows: Tensor) -> "Images":
-        """The images at the given rows, in that order."""
+        """The images at the given rows, in that order. No pixel is copied, however many there are."""
         labels = None if self.labels is None else self.labels[rows]
         files = tuple(self.files[row] for row in rows.tolist()) if self.files else ()
-        return replace(self, pixels=self.pixels[rows], labels=labels, files=files)
+        return replace(self, rows=rows if self.rows is None else self.rows[rows], labels=labels, files=files)
 
     def join(self, other: "Images") -> "Images":
-        """These images and then the others, which have the same classes."""
+        """A copy of these images and then the others, which have the same classes."""
         labels = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
-        pixels = torch.cat([self.pixels, other.pixels])
-        return replace(
-            self, pixels=pixels, labels=labels, name=f"{self.name}+{other.name}", files=self.files + other.files
+        block, name, files = (
+            torch.cat([self.pixels, other.pixels]),
+            f"{self.name}+{other.name}",
+            self.files + other.files,
         )
+        return replace(self, block=block, labels=labels, name=name, files=files, rows=None)
 
     def centre(self, size: int) -> "Images":
         """The central square of each image."""
         edge = (self.size - size) // 2
-        return replace(self, pixels=self.pixels[:, :, edge : edge + size, edge : edge + size])
+        return replace(self, block=self.block[:, :, edge : edge + size, edge : edge + size])
 
     def facts(self) -> dict[str, Any]:
         """Name, number and hash, as runs and scores write them down."""
@@ -61,9 +80,9 @@ class Images:
 
     @functools.cached_property
     def _digest(self) -> str:
-        sha = hashlib.sha256(str(tuple(self.pixels.shape)).encode())
-        for start in range(0, len(self), 4096):
-            sha.update(self.pixels[start : start + 4096].contiguous().numpy().data)
+        sha = hashlib.sha256(str((len(self), *self.block.shape[1:])).encode())
+        for batch in self.batches(4096):
+            sha.update(batch.contiguous().numpy().data)
         if self.labels is not None:
             sha.update(self.labels.to(torch.int64).contiguous().numpy().data)
         return sha.hexdigest()

@@ -39,8 +39,10 @@ def label_subset(images: Images, share: float, *, seed: int, root: Path) -> tupl
     if share == 1:
         return torch.arange(len(images)), "all of them"
     if is_imagenet(images) and share in OFFICIAL:
-        return _listed(images, OFFICIAL[share], root), f"the official list {OFFICIAL[share].file}"
-    rows = hold_out(images.labels, share=share, seed=seed)[1]
+        return _listed(images, OFFICIAL[share], root)
+    rows = _drawn(images.labels, share, seed)
+    if len(rows) < 2:
+        raise UserError(f"labels: {share:g} of the {len(images):,} images of {images.name} are too few to train with")
     return rows, f"class-balanced, drawn with seed {seed}"
 
 
@@ -49,7 +51,15 @@ def is_imagenet(images: Images) -> bool:
     return len(images.classes) == 1000 and all(SYNSET.fullmatch(name) for name in images.classes)
 
 
-def _listed(images: Images, wanted: OfficialList, root: Path) -> Tensor:
+def _drawn(labels: Tensor, share: float, seed: int) -> Tensor:
+    """A share of each class, and the whole of a class of one, which could otherwise never be recognised."""
+    held = hold_out(labels, share=share, seed=seed)[1]
+    alone = (labels.bincount()[labels] == 1).nonzero().flatten()
+    rows: Tensor = torch.cat([held, alone]).unique()
+    return rows
+
+
+def _listed(images: Images, wanted: OfficialList, root: Path) -> tuple[Tensor, str]:
     file = root / FOLDER / wanted.file
     if file.exists():
         check_file(file, wanted.sha256, wanted.size, name=str(file))
@@ -62,4 +72,5 @@ def _listed(images: Images, wanted: OfficialList, root: Path) -> Tensor:
             f"{images.name}: holds {len(rows):,} of the {len(names):,} images that {file} lists; "
             "are its files named as in ImageNet's training set (n01440764_10026.JPEG)?"
         )
-    return torch.tensor(rows)
+    whole = "" if len(rows) == len(names) else f"{len(rows):,} of the {len(names):,} images of "
+    return torch.tensor(rows), f"{whole}the official list {wanted.file}"

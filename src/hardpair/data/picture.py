@@ -5,6 +5,7 @@ import io
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from hardpair.data.images import Images
@@ -13,6 +14,7 @@ from hardpair.data.images import Images
 def describe_image(images: Images, row: int) -> dict[str, Any]:
     """Its row, its label where there is one, and its pixels as PNG in base64."""
     buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(images.pixels[row].permute(1, 2, 0).numpy())).save(buffer, "PNG")
+    pixels = images.batch(torch.tensor([row]))[0].permute(1, 2, 0)
+    Image.fromarray(np.ascontiguousarray(pixels.numpy())).save(buffer, "PNG")
     label = None if images.labels is None else images.classes[int(images.labels[row])]
     return {"id": row, "label": label, "png": base64.b64encode(buffer.getvalue()).decode()}

@@ -1,10 +1,9 @@
 """The random control: what an encoder of the same shape is worth before it has learned anything."""
 
 import torch
-from torch import nn
 
 from hardpair.data import Images
-from hardpair.models import Encoder, build_encoder
+from hardpair.models import Encoder, build_encoder, set_norm_momentum
 from hardpair.views import plain_view
 
 BATCH, MOST = 256, 5_120  # images seen, enough to settle means and variances
@@ -20,12 +19,11 @@ def random_like(encoder: Encoder, images: Images, *, seed: int, device: torch.de
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         control = build_encoder(**encoder.settings).to(device)
-    for module in control.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = None  # a plain average over all batches
+    set_norm_momentum(control, None)  # a plain average over all batches
     control.train()
     rows = torch.linspace(0, len(images) - 1, min(len(images), MOST)).long()  # evenly spaced: files often lie by class
     rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
     for part in rows[: max(1, len(rows) // BATCH) * BATCH].split(BATCH):  # a short batch would count too much
-        control(plain_view(images.pixels[part].to(device)))
+        control(plain_view(images.batch(part).to(device)))
+    set_norm_momentum(control, 0.1)  # as every other encoder has it, for fine-tuning
     return control.eval()

@@ -1,12 +1,14 @@
 """Features of images under an encoder, computed once and kept on disk for every protocol."""
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hardpair.data import Images
@@ -16,6 +18,8 @@ from hardpair.models import Encoder, fingerprint
 from hardpair.views import plain_view
 
 BATCH = 256
+LOST = "the features will be computed again next time"
+log = logging.getLogger("hardpair")
 FORMAT = 1  # raise it when plain views or the pooling change
 
 
@@ -49,12 +53,12 @@ def _refuse_training_mode(network: nn.Module) -> None:
 def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterator[Tensor]:
     network = network.to(device).to(memory_format=torch.channels_last)
     with progress(f"features of {images.name}", len(images)) as advance:
-        for batch in images.pixels.split(BATCH):
+        for batch in images.batches(BATCH):
             yield network(plain_view(batch.to(device, non_blocking=True))).float().cpu()
             advance(len(batch))
 
 
-def _load(path: Path, shape: tuple[int, int]) -> Tensor | None:
+def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:
     """The features, or None where there are none or they are not what they should be."""
     try:
         found = open_memmap(path, mode="c")  # refuses a file that is too short; torch dislikes read-only arrays
@@ -67,7 +71,7 @@ def _load(path: Path, shape: tuple[int, int]) -> Tensor | None:
 def _compute(
     encoder: Encoder, images: Images, device: torch.device, path: Path | None, shape: tuple[int, int]
 ) -> Tensor:
-    kept, part = reserve(path, shape, np.float32, lost="the features will be computed again next time")
+    kept, part = reserve(path, shape, np.float32, lost=LOST)
     try:
         start = 0
         for batch in _batches(encoder, images, device):
@@ -75,10 +79,19 @@ def _compute(
             start += len(batch)
         if part is None or path is None:
             return torch.from_numpy(kept)
-        assert isinstance(kept, np.memmap)
-        kept.flush()
-        part.replace(path)
-        known = _load(path, shape)  # a copy-on-write view, so that nobody can change the file by accident
-        return torch.from_numpy(kept) if known is None else known
+        return _publish(kept, part, path)
     finally:
         discard(part)
+
+
+def _publish(kept: NDArray[np.float32], part: Path, path: Path) -> Tensor:
+    """Give the file its name; what comes back is a copy-on-write view, so that nobody can change it by accident."""
+    assert isinstance(kept, np.memmap)
+    known = None
+    try:
+        kept.flush()
+        part.replace(path)
+        known = _load(path, kept.shape)
+    except OSError as error:
+        log.warning("the cache cannot be written (%s), so %s", error, LOST)
+    return torch.from_numpy(kept) if known is None else known

@@ -36,11 +36,11 @@ def probe(
     kept, held = hold_out(train.labels, share=probing.held_share, seed=0)
     if not len(held):
         raise UserError(f"{train.name}: no class has two images, so the learning rate cannot be chosen")
-    candidates = _train(encoder, train, kept, probing, probing.rates, seed=seed, device=device)
+    candidates = _train(encoder, train.select(kept), probing, probing.rates, seed=seed, device=device)
     judged = outputs(candidates, train.select(held), device)  # (N, rates, C)
     labels = train.labels[held]
     best = probing.rates[first_best([top_1(scores, labels) for scores in judged.unbind(1)])]
-    final = _train(encoder, train, torch.arange(len(train)), probing, (best,), seed=seed, device=device)
+    final = _train(encoder, train, probing, (best,), seed=seed, device=device)
     return accuracies(outputs(final, test, device)[:, 0], test.labels), {"rate": best}
 
 
@@ -62,27 +62,20 @@ class Probes(nn.Module):
 
 
 def _train(
-    encoder: Encoder,
-    images: Images,
-    rows: Tensor,  # by number, for a copy of all but a few would not fit where the images themselves are memory mapped
-    probing: Probing,
-    rates: tuple[float, ...],
-    *,
-    seed: int,
-    device: torch.device,
+    encoder: Encoder, images: Images, probing: Probing, rates: tuple[float, ...], *, seed: int, device: torch.device
 ) -> Probes:
     assert images.labels is not None
     labels = images.labels.to(device)
-    batch = min(probing.batch_size, len(rows))
+    batch = min(probing.batch_size, len(images))
     factors = torch.tensor(rates, device=device) * batch / 256
     network = Probes(encoder, len(rates), len(images.classes)).to(device).to(memory_format=torch.channels_last)
 
-    def loss(scores: Tensor, shown: Tensor, _view: Tensor) -> Tensor:
+    def loss(scores: Tensor, rows: Tensor, _view: Tensor) -> Tensor:
         """Without weight decay, a loss multiplied by a rate and stepped with rate 1 is stepped with that rate."""
-        targets = labels[shown.to(device), None].expand(-1, len(rates))
+        targets = labels[rows.to(device), None].expand(-1, len(rates))
         return (cross_entropy(scores.transpose(1, 2), targets, reduction="none").mean(0) * factors).sum()
 
-    tuning = Tuning("sgd", 1.0, batch, probing.epochs * (len(rows) // batch))
+    tuning = Tuning("sgd", 1.0, batch, probing.epochs * (len(images) // batch))
     label = f"linear layers on {images.name}"
-    tune(network, images, tuning, loss, seed=seed, device=device, label=label, only=rows)
+    tune(network, images, tuning, loss, classifier=network.linear, seed=seed, device=device, label=label)
     return network.eval()

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from hardpair.errors import UserError
+from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
 from hardpair.evaluate.linear import linear
@@ -22,6 +22,8 @@ from hardpair.evaluate.transfer import Transfer, transfer_table, transfer_trials
 from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.files import append_json, commit
 from hardpair.models import Encoder, load_encoder
+from hardpair.recipes import SUPERVISED
+from hardpair.train.tuner import DivergedError
 
 
 @dataclass(frozen=True)
@@ -60,36 +62,54 @@ def evaluate_run(
         device=device,
         say=say,
     )
-    scores, missing = [], dict[str, str]()
+    _mention_labels_seen(bench, recipe, protocols)
+    scores, failures, missing = [], [], dict[str, str]()
     for trial in _trials(bench, protocols, settings or Settings(), missing):
-        scores.append(_score(trial, bench, recipe))
+        try:
+            scores.append(_score(trial, bench, recipe))
+        except DivergedError as error:  # the others may still succeed
+            failures.append(str(error))
+            say(f"{trial.protocol}: {error}")
+            continue
         append_json(run / "scores.jsonl", scores[-1])
         say(_in_words(scores[-1]))
-    if "transfer" in protocols:
-        if not any(score["protocol"] == "transfer" for score in scores):
-            raise UserError(f"none of the transfer sets is below {data_root}; give their folder with --data-root")
-        say(transfer_table(scores, missing))
     if {"knn", "linear"} & set(protocols):
         _write_neighbours(bench)
+    if "transfer" in protocols:
+        say(transfer_table(scores, missing))
+    if failures:
+        raise UserError(failures[0])
+    if not scores:
+        raise UserError(f"none of the transfer sets asked for is below {data_root}; give their folder with --data-root")
     return scores
+
+
+def _mention_labels_seen(bench: Bench, recipe: Mapping[str, Any], protocols: Sequence[str]) -> None:
+    """An encoder that was trained with all labels cannot show what it does with few."""
+    if recipe["method"] != SUPERVISED:
+        return
+    if few := sorted({"semi", "distill"} & set(protocols)):
+        raise UserError(f"{few[0]}: {bench.run} was trained with all the labels, so few of them mean nothing")
+    bench.say("this encoder was trained with labels; scores say so (labels_seen)")
 
 
 def _trials(bench: Bench, protocols: Sequence[str], settings: Settings, missing: dict[str, str]) -> Iterator[Trial]:
     """What is asked for, one after the other; images are opened when their turn comes."""
+    makers: dict[str, Callable[[], Iterable[Trial]]] = {
+        "knn": lambda: [features_trial(bench, "knn", knn, settings.knn)],
+        "linear": lambda: [_linear_trial(bench, settings.probing)],
+        "semi": lambda: semi_trials(bench, settings.few_labels),
+        "distill": lambda: distill_trials(bench, settings.few_labels, settings.distilling),
+        "transfer": lambda: transfer_trials(bench, settings.transfer, missing),
+    }
+    if unknown := [name for name in protocols if name not in makers]:
+        raise UserError(f"protocol: there is no {unknown[0]!r}{nearest(unknown[0], makers)}")
     for name in protocols:
-        if name == "knn":
-            yield features_trial(bench, "knn", knn, settings.knn)
-        elif name == "linear" and settings.probing is None:
-            yield features_trial(bench, "linear", linear, {})
-        elif name == "linear":
-            assert settings.probing is not None
-            yield _probe_trial(bench, settings.probing)
-        elif name == "semi":
-            yield from semi_trials(bench, settings.few_labels)
-        elif name == "distill":
-            yield from distill_trials(bench, settings.few_labels, settings.distilling)
-        else:
-            yield from transfer_trials(bench, settings.transfer, missing)
+        yield from makers[name]()
+
+
+def _linear_trial(bench: Bench, probing: Probing | None) -> Trial:
+    return features_trial(bench, "linear", linear, {}) if probing is None else _probe_trial(bench, probing)
 
 
 def _probe_trial(bench: Bench, probing: Probing) -> Trial:
@@ -105,7 +125,7 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
     began = time.monotonic()
     judged = trial.judge(bench.encoder)
     seconds = time.monotonic() - began
-    control = trial.judge(bench.control(trial.data["train"]))
+    control = _judge_control(trial, bench)
     return {
         "protocol": trial.protocol,
         "settings": dict(trial.settings),
@@ -113,6 +133,7 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
         "control": control.metrics,
         "chosen": {"encoder": judged.chosen, "control": control.chosen},
         **trial.facts,
+        **({"labels_seen": True} if recipe["method"] == SUPERVISED else {}),
         "data": {part: images.facts() for part, images in trial.data.items()},
         "on": bench.on,
         "image_size": bench.size,
@@ -126,6 +147,15 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def _judge_control(trial: Trial, bench: Bench) -> Judgement:
+    """The random encoder's turn; should its training diverge, the score of the trained one is not lost."""
+    try:
+        return trial.judge(bench.control(trial.data["train"]))
+    except DivergedError as error:
+        bench.say(f"the random encoder: {error}")
+        return Judgement({}, {"diverged": str(error)})
+
+
 def _write_neighbours(bench: Bench) -> None:
     train, test = bench.images("train"), bench.images("test")
     features, control = (bench.features(e, test) for e in (bench.encoder, bench.control(train)))
@@ -133,10 +163,10 @@ def _write_neighbours(bench: Bench) -> None:
 
 
 def _read_recipe(run: Path) -> dict[str, Any]:
-    """The recipe as plain values; evaluation asks for five of them and knows no method."""
+    """The recipe as plain values; of the method evaluation asks only whether it saw labels."""
     try:
         recipe = json.loads((run / "recipe.json").read_text())
-        kinds = {"name": str, "hash": str, "data": str, "seed": int, "image_size": int}
+        kinds = {"name": str, "hash": str, "method": str, "data": str, "seed": int, "image_size": int}
         return {name: kind(recipe[name]) for name, kind in kinds.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{run / 'recipe.json'}: cannot be read ({error!r}); is {run} a run?") from error
@@ -144,8 +174,9 @@ def _read_recipe(run: Path) -> dict[str, Any]:
 
 def _in_words(score: Mapping[str, Any]) -> str:
     name, value = next(iter(score["metrics"].items()))
-    control, settings = score["control"][name], score["settings"]
+    control, settings = score["control"].get(name), score["settings"]
     which = settings.get("set") or (f"{settings['labels']:.3g} of the labels" if "labels" in settings else "")
     title = f"{score['protocol']}{f', {which}' if which else ''}"
     words = {"top1": "top-1", "mean_per_class": "mean per class", "map11": "11-point mAP"}[name]
-    return f"{title}: {words} {value:.1f} %, a random encoder {control:.1f} % ({value - control:+.1f} points)"
+    beside = "" if control is None else f", a random encoder {control:.1f} % ({value - control:+.1f} points)"
+    return f"{title}: {words} {value:.1f} %{beside}"

@@ -61,7 +61,8 @@ class LabelledStart:
         rows, self.subset = label_subset(train, share, seed=few.subset_seed, root=bench.root)
         self.labelled = train.select(rows)
         self.test = bench.centre(lambda size: bench.images("test", size))
-        if few.preset.keep_head_layer:
+        self.keeps_head = few.preset.keep_head_layer and share < 1  # with all labels the encoder is the better start
+        if self.keeps_head:
             load_head_layer(bench.run)  # a run without one shows here, before any work
         bench.say(
             f"{len(self.labelled):,} labelled images of {len(train):,} ({share:.3g} of the labels, {self.subset})"
@@ -74,6 +75,7 @@ class LabelledStart:
             "labels": self.share,
             "preset": self.few.preset_name,
             **preset,
+            "keep_head_layer": self.keeps_head,
             "batch_size": self._candidates(self.labelled)[0].batch_size,
             "subset": self.subset,
             "subset_seed": self.few.subset_seed,
@@ -115,7 +117,7 @@ class LabelledStart:
 
     def _head_layer(self, encoder: Encoder) -> nn.Sequential | None:
         """The run's own; for a random encoder one as random."""
-        if not self.few.preset.keep_head_layer:
+        if not self.keeps_head:
             return None
         layer = load_head_layer(self.bench.run)
         if encoder is self.bench.encoder:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from hardpair.data import Images
-from hardpair.data.transfer import TRANSFER_SETS, MissingSetError, TransferSplit, open_transfer
+from hardpair.data.transfer import TRANSFER_SETS, TransferSplit, open_transfer
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.logistic import predict, regression_path
@@ -72,9 +72,9 @@ def transfer_trials(bench: Bench, transfer: Transfer, missing: dict[str, str]) -
             raise UserError(f"sets: there is no {name!r}{nearest(name, TRANSFER_SETS)}")
         try:
             parts = Parts(name, bench, transfer)
-        except MissingSetError as error:
+        except UserError as error:  # missing, or there but broken
             missing[name] = str(error)
-            bench.say(f"{name} is missing: {error}")
+            bench.say(f"{name}: {error}")
             continue
         settings = {"set": name, "form": transfer.form, "metric": TRANSFER_SETS[name].metric}
         if transfer.form == "linear":
@@ -90,8 +90,8 @@ def transfer_table(scores: Sequence[Mapping[str, Any]], missing: Mapping[str, st
     for name, facts in TRANSFER_SETS.items():
         found = [s for s in scores if s["protocol"] == "transfer" and s["settings"]["set"] == name]
         mark = "missing" if name in missing else "–"
-        cells = [f"{found[-1][row][facts.metric]:.1f}" if found else mark for row in ("metrics", "control")]
-        columns.append((facts.title, *cells))
+        values = [found[-1][row].get(facts.metric) if found else None for row in ("metrics", "control")]
+        columns.append((facts.title, *(mark if value is None else f"{value:.1f}" for value in values)))
     widths = [max(map(len, column)) for column in columns]
     rows = zip(*columns, strict=True)
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
@@ -104,8 +104,9 @@ class Parts:
         self.name, self.bench, self.download = name, bench, transfer.download
         self.metric = TRANSFER_SETS[name].metric
         self.measure = METRICS[self.metric]
-        self.train, self.validation = self._open("train"), self._open("validation")
-        self.test = self._open("test") if bench.on == "test" else None
+        self.train = self._open("train")
+        self.validation = self._shown("validation", transfer.form)
+        self.test = self._shown("test", transfer.form) if bench.on == "test" else None
         numbers = ", ".join(f"{len(images):,} {part}" for part, images in self.data().items())
         bench.say(f"{TRANSFER_SETS[name].title}: {numbers} images")
 
@@ -115,9 +116,13 @@ class Parts:
             return {"train": self.train, "test": self.validation}
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
-    def shown(self, split: Literal["validation", "test"]) -> Images:
-        """The part as a fine-tuned network is shown it."""
-        return self.bench.centre(lambda size: self._open(split, size))
+    def both(self) -> Images:
+        """Training and validation, to train on."""
+        return self.train.join(self._open("validation"))
+
+    def _shown(self, split: Literal["validation", "test"], form: str) -> Images:
+        """The part as it is judged: fine-tuned networks see the centre of larger images."""
+        return self._open(split) if form == "linear" else self.bench.centre(lambda size: self._open(split, size))
 
     def _open(self, split: TransferSplit, size: int | None = None) -> Images:
         size = size or self.bench.size
@@ -162,11 +167,11 @@ class FineTune:
         tuner = FineTuner(encoder, self.bench.seed, self.bench.device, norm_follows_epoch=True)
         label = f"fine-tuning on {parts.train.name}"
         candidates = self.grid.candidates(len(parts.train))
-        best, score = tuner.choose(candidates, parts.train, parts.shown("validation"), metric=metric, label=label)
+        best, score = tuner.choose(candidates, parts.train, parts.validation, metric=metric, label=label)
         chosen = {"learning_rate": candidates[best].learning_rate, "weight_decay": candidates[best].weight_decay}
         chosen["validation"] = score
         if parts.test is None:
             return Judgement({metric: score}, chosen)
-        both = parts.train.join(parts.validation)
+        both = parts.both()
         network = tuner.fit(both, self.grid.candidates(len(both))[best], label=f"{label}, the chosen one")
-        return Judgement({metric: tuner.score(network, parts.shown("test"), metric)}, chosen)
+        return Judgement({metric: tuner.score(network, parts.test, metric)}, chosen)

@@ -38,7 +38,16 @@ class FineTuner:
         def loss(scores: Tensor, rows: Tensor, _view: Tensor) -> Tensor:
             return label_loss(scores, labels[rows.to(self.device)])
 
-        tune(network, images, tuning, loss, seed=self.seed, device=self.device, label=label)
+        tune(
+            network,
+            images,
+            tuning,
+            loss,
+            classifier=network.linear,
+            seed=self.seed,
+            device=self.device,
+            label=label,
+        )
         return network.eval()
 
     def choose(

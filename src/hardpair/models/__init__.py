@@ -11,6 +11,7 @@ from hardpair.models.saved import (
     fingerprint,
     load_encoder,
     load_head_layer,
+    save_classifier,
     save_encoder,
     save_head_layer,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "load_encoder",
     "load_head_layer",
     "mlp",
+    "save_classifier",
     "save_encoder",
     "save_head_layer",
     "set_norm_momentum",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 
 from hardpair.errors import UserError
 from hardpair.files import write_atomically
+from hardpair.models.classifier import Classifier
 from hardpair.models.encoder import Encoder, build_encoder
 from hardpair.models.heads import mlp
 
@@ -25,6 +27,13 @@ def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
     write_atomically(folder / "encoder.safetensors", save(tensors))
     write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
+
+
+def save_classifier(network: Classifier, folder: Path, classes: Sequence[str]) -> None:
+    """Write the last layer and the names of the classes beside the encoder."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.linear.state_dict().items()}
+    write_atomically(folder / "classifier.safetensors", save(tensors))
+    write_atomically(folder / "classes.json", json.dumps(list(classes), indent=2).encode())
 
 
 def save_head_layer(layer: nn.Sequential, folder: Path) -> None:

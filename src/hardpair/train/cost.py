@@ -27,7 +27,7 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
     """
     count = min(recipe.batch_size, MOST, len(images))
     rows = torch.arange(count)
-    batch = images.pixels[rows].to(device)
+    batch = images.batch(rows).to(device)
     with torch.random.fork_rng(devices=[]):
         method = build_method(recipe, images).to(device).train()
         plain = fresh_encoder(recipe).to(device)

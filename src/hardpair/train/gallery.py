@@ -55,7 +55,7 @@ def _mine(
     draw = Draw(seed, 0, torch.arange(batch_size, device=device)).within("gallery")
     for step in range(whole_batches(images, batch_size)):  # whole ones only, as in training
         ids = order[step * batch_size :][:batch_size]
-        views = method.views(images.pixels[ids].to(device), replace(draw, step=step, rows=ids.to(device)))
+        views = method.views(images.batch(ids).to(device), replace(draw, step=step, rows=ids.to(device)))
         pairs = method.hard_pairs(views)
         if pairs is None:
             return None

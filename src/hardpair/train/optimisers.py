@@ -32,17 +32,29 @@ class Wanted(Protocol):
 
 
 def build_optimiser(
-    module: nn.Module, wanted: Wanted, constant_rate: Iterable[nn.Parameter] = (), *, nesterov: bool = False
+    module: nn.Module,
+    wanted: Wanted,
+    constant_rate: Iterable[nn.Parameter] = (),
+    *,
+    nesterov: bool = False,
+    like_biases: Iterable[nn.Parameter] = (),
 ) -> torch.optim.Optimizer:
-    """The wanted optimiser over the parameters that take a gradient; biases and norms take no weight decay."""
-    constant = set(constant_rate)
+    """The wanted optimiser over the parameters that take a gradient.
+
+    Biases and norms, and what is to be treated like them, take no weight decay, and LARS does not adapt their steps.
+    """
+    constant, plain = set(constant_rate), set(like_biases)
     trained = [p for p in module.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = []
+
+    def is_plain(p: nn.Parameter) -> bool:
+        return p.ndim <= 1 or p in plain
+
     for fixed in (False, True) if constant else (False,):
         some = [p for p in trained if (p in constant) == fixed]
         groups += [
-            {"params": [p for p in some if p.ndim > 1], "weight_decay": wanted.weight_decay, "fixed": fixed},
-            {"params": [p for p in some if p.ndim <= 1], "weight_decay": 0.0, "fixed": fixed},
+            {"params": [p for p in some if not is_plain(p)], "weight_decay": wanted.weight_decay, "fixed": fixed},
+            {"params": [p for p in some if is_plain(p)], "weight_decay": 0.0, "fixed": fixed},
         ]
     if wanted.optimiser == "adam":
         return torch.optim.Adam(groups, lr=wanted.learning_rate, fused=True)

@@ -126,7 +126,7 @@ class Trainer:
     def _one_step(self, meter: Meter) -> None:
         waiting = time.perf_counter()
         rows = self._rows(self.step)
-        images = self.images.pixels[rows].to(self.device, non_blocking=True)
+        images = self.images.batch(rows).to(self.device, non_blocking=True)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, self.step, self.steps_per_epoch))
         draw = Draw(self.recipe.seed, self.step, self.positions, rows=rows.to(self.device, non_blocking=True))

@@ -13,6 +13,7 @@ from hardpair.recipes.tuning import Tuning
 from hardpair.train.optimisers import build_optimiser, set_learning_rate
 from hardpair.views import POLICIES, Draw, augmented_view
 
+LOOK_EVERY = 100  # steps; each look waits for the device
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of the outputs, which images these are, and what was shown
 
 
@@ -26,24 +27,25 @@ def tune(
     tuning: Tuning,
     loss: Loss,
     *,
+    classifier: nn.Module,
     seed: int,
     device: torch.device,
     label: str,
-    only: Tensor | None = None,
 ) -> None:
-    """Train what takes a gradient in the network, on random crops and flips of the images, or `only` of some rows."""
-    seen = torch.arange(len(images)) if only is None else only
-    optimiser = build_optimiser(network, tuning, nesterov=tuning.optimiser == "sgd")
+    """Train what takes a gradient in the network, whose last layer is the classifier, on random crops and flips."""
+    # A classifier that starts at zero would hardly move under LARS, whose steps are a share of the weight's own norm.
+    plain = classifier.parameters() if tuning.optimiser == "lars" else ()
+    optimiser = build_optimiser(network, tuning, nesterov=tuning.optimiser == "sgd", like_biases=plain)
     positions = torch.arange(tuning.batch_size, device=device)
-    steps_per_epoch = len(seen) // tuning.batch_size
-    order, value = seen, torch.zeros(())
+    steps_per_epoch = len(images) // tuning.batch_size
+    order = torch.empty(0)
     with progress(label, tuning.steps) as advance:
         for step in range(tuning.steps):
             epoch, index = divmod(step, steps_per_epoch)
             if index == 0:
-                order = seen[epoch_order(len(seen), seed=seed, epoch=epoch)]
+                order = epoch_order(len(images), seed=seed, epoch=epoch)
             rows = order[index * tuning.batch_size :][: tuning.batch_size]
-            pixels = images.pixels[rows].to(device, non_blocking=True)
+            pixels = images.batch(rows).to(device, non_blocking=True)
             view = augmented_view(pixels, POLICIES["crop"], Draw(seed, step, positions))
             set_learning_rate(optimiser, rate_at(tuning, step))
             value = loss(network(view), rows, view)
@@ -51,10 +53,14 @@ def tune(
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             advance(1)
+            if (step + 1) % LOOK_EVERY == 0 or step + 1 == tuning.steps:
+                _require_finite(value, tuning, label)
+
+
+def _require_finite(value: Tensor, tuning: Tuning, label: str) -> None:
     if not bool(value.isfinite()):
-        raise DivergedError(
-            f"{label}: the loss is not finite; a lower learning rate than {tuning.learning_rate:g} may help"
-        )
+        advice = f"a lower learning rate than {tuning.learning_rate:g} may help"
+        raise DivergedError(f"{label}: the loss is not finite; {advice}")
 
 
 def rate_at(tuning: Tuning, step: int) -> float:

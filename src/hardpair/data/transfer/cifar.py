@@ -42,12 +42,12 @@ def _resize(images: Images, size: int, folder: Path) -> Images:
         return images
 
     def fill(pixels: NDArray[np.uint8]) -> tuple[list[int], tuple[str, ...]]:
-        for start in range(0, len(images), AT_ONCE):
-            block = images.pixels[start : start + AT_ONCE]
-            large = functional.interpolate(block, (size, size), mode="bicubic", antialias=True)
+        starts = range(0, len(images), AT_ONCE)
+        for start, part in zip(starts, images.batches(AT_ONCE), strict=True):
+            large = functional.interpolate(part, (size, size), mode="bicubic", antialias=True)
             pixels[start : start + AT_ONCE] = large.numpy()
         return list(range(len(images))), ()
 
     key = cache_key(folder, [images.digest()], size)  # in place of file names: what exactly was enlarged
     decoded = remember(key, (len(images), 3, size, size), fill)
-    return replace(images, pixels=torch.from_numpy(decoded.pixels))
+    return replace(images, block=torch.from_numpy(decoded.pixels), rows=None)
