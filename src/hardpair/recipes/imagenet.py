@@ -1,8 +1,8 @@
 """Recipes for ImageNet with ResNet-50 and the published settings of each method, one function each.
 
-``--data`` is the folder that holds train/ and val/. None has been run here: the scores are the published linear top-1, with
-crops cut from images of full size; here they are cut from a square of image_size. The batches are the published ones
-and need a device that holds them.
+``--data`` is the folder that holds train/ and val/. None has been run here: the scores are the published linear top-1,
+with crops cut from images of full size; here they are cut from a square of image_size. The batches are the published
+ones and need a device that holds them.
 """
 
 from typing import Any
