@@ -11,7 +11,7 @@ import pytest
 from fake_run import RECIPE, neighbours, pairs, score, write_lines
 
 from hardpair.errors import UserError
-from hardpair.report import write_report
+from hardpair.report import summary_table, write_report
 
 
 def page(run: Path) -> str:
@@ -61,6 +61,18 @@ def test_a_later_score_replaces_the_earlier_one(run: Path) -> None:
     assert "45.1 %" not in text
     assert "linear top-1 47.6 %, 14.6 points above" in text
     assert "With epochs 10." in text  # two linear cards, told apart by what differs
+
+
+def test_scores_of_one_protocol_are_told_apart(run: Path) -> None:
+    few = {**score("semi", {"labels": 0.01}, 30.0, 20.0), "labelled_images": 12_811}
+    transferred = score("transfer", {"set": "pets", "form": "linear"}, 70.0, 50.0)
+    write_lines(run / "scores.jsonl", [few, transferred])
+    text = words(page(run))
+    assert "Few labels: 12,811 labels" in text
+    assert "Transfer: pets, linear" in text
+    table = summary_table(run)
+    assert "semi 1 %" in table
+    assert "transfer linear" in table
 
 
 def test_a_score_below_the_control_or_without_one_is_said_so(run: Path) -> None:

@@ -11,7 +11,7 @@ _PROTOCOLS = {
     "knn": ("Nearest-neighbour vote", "Each test image takes the class of the training images most like it."),
     "semi": ("Few labels", "The encoder is fine-tuned with a small share of the labels."),
     "transfer": ("Transfer", "The encoder is used on a data set it never saw."),
-    "distill": ("Distillation", "A smaller encoder learns from this one."),
+    "distill": ("Distillation", "Another network learns from this one's answers, without labels."),
 }
 
 
@@ -37,9 +37,13 @@ def bars(rows: list[tuple[str, float, str]]) -> Html:
 
 
 def protocol_title(score: Record) -> str:
-    """The protocol in words."""
+    """The protocol in words, with what tells one score of it from another."""
     protocol = str(score.get("protocol", "unnamed protocol"))
-    return _PROTOCOLS.get(protocol, (protocol, ""))[0]
+    title = _PROTOCOLS.get(protocol, (protocol, ""))[0]
+    if "labelled_images" in score:
+        return f"{title}: {count(score['labelled_images'])} labels"
+    settings = mapping(score.get("settings"))
+    return f"{title}: {plain(settings['set'])}, {plain(settings.get('form'))}" if "set" in settings else title
 
 
 def _card(score: Record, run: Run) -> Html:

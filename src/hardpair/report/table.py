@@ -23,7 +23,9 @@ def summary_table(run: Path) -> str:
 
 
 def _rows(score: Record) -> list[tuple[str, ...]]:
-    protocol = str(score.get("protocol", "?"))
+    settings = mapping(score.get("settings"))
+    words = (score.get("protocol", "?"), settings.get("form"), _share(settings))
+    protocol = " ".join(str(word) for word in words if word)
     tested = str(mapping(mapping(score.get("data")).get("test")).get("name", "?"))
     control = mapping(score.get("control"))
     rows: list[tuple[str, ...]] = []
@@ -32,6 +34,11 @@ def _rows(score: Record) -> list[tuple[str, ...]]:
         gain = "–" if value is None or random is None else signed(value - random)
         rows.append((protocol, tested, metric_name(key), _cell(value), _cell(random), gain))
     return rows
+
+
+def _share(settings: Record) -> str:
+    share = numeric(settings.get("labels"))
+    return "" if share is None else f"{100 * share:g} %"
 
 
 def _cell(value: float | None) -> str:

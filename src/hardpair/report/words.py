@@ -8,7 +8,7 @@ from typing import Any
 _THIN = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
 
-_METRICS = {"top1": "top-1", "top5": "top-5", "mean_per_class": "mean per class"}
+_METRICS = {"top1": "top-1", "top5": "top-5", "mean_per_class": "mean per class", "map11": "11-point mAP"}
 _METHODS = {
     "hnpm": "hard negative pair mining (HNPM)",
     "simclr": "SimCLR",
