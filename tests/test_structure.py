@@ -7,7 +7,20 @@ import hardpair
 from hardpair import losses
 
 SOURCE = Path(hardpair.__file__).parent
-LAYERS = ["data", "views", "models", "losses", "methods", "recipes", "train", "evaluate", "report", "compare", "cli"]
+LAYERS = [
+    "data",
+    "views",
+    "models",
+    "losses",
+    "methods",
+    "recipes",
+    "train",
+    "evaluate",
+    "report",
+    "compare",
+    "ablate",
+    "cli",
+]
 FREE = {"arguments", "errors", "files", "options", "pixels"}
 MAY_IMPORT = {
     "data": set(),
@@ -20,7 +33,8 @@ MAY_IMPORT = {
     "evaluate": {"data", "views", "models", "recipes", "train"},
     "report": set(),
     "compare": {"recipes", "train", "evaluate", "data", "report"},
-    "cli": {"recipes", "train", "evaluate", "report", "compare"},
+    "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
+    "cli": {"recipes", "train", "evaluate", "report", "compare", "ablate"},
 }
 
 

@@ -20,6 +20,7 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
   hardpair report RUN                             tables, curves and one page to look at
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
+  hardpair ablate tau|mining|gradient             the paper's ablations, over seeds, one table and figure each
   hardpair recipes [NAME]                         what can be trained, by name
 
 Each verb explains itself: hardpair pretrain --help"""
@@ -97,7 +98,22 @@ def compare(arguments: Sequence[str]) -> int:
     from hardpair.compare.run import compare_methods
 
     use_threads(options.threads)
-    signal = compare_methods(options, shlex.join(["hardpair", "compare", *arguments]))
+    return ended(compare_methods(options, shlex.join(["hardpair", "compare", *arguments])))
+
+
+def ablate(arguments: Sequence[str]) -> int:
+    """Repeat an ablation of the paper."""
+    from hardpair.ablate.options import Ablate
+
+    options = parse(Ablate, arguments, "hardpair ablate")
+    from hardpair.ablate.run import run_ablation
+
+    use_threads(options.threads)
+    return ended(run_ablation(options, shlex.join(["hardpair", "ablate", *arguments])))
+
+
+def ended(signal: int | None) -> int:
+    """Exit code of a verb that a signal may have stopped among its runs."""
     if signal is not None:
         print("stopped; the same command goes on from there")
         return 128 + signal
@@ -124,6 +140,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "evaluate": evaluate,
     "report": report,
     "compare": compare,
+    "ablate": ablate,
     "recipes": recipes,
 }
 

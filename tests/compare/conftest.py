@@ -3,9 +3,8 @@
 import contextlib
 import io
 
-import numpy as np
 import pytest
-from PIL import Image
+from noise_photos import write_photos
 from small_comparison import words
 
 from hardpair import cli
@@ -13,15 +12,7 @@ from hardpair import cli
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory):
-    """Noise in two classes that nothing tells apart: the linear classifier is quickly done with it."""
-    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for split, number in (("train", 150), ("test", 20)):
-        for kind in ("heads", "tails"):
-            (folder / split / kind).mkdir(parents=True)
-            for place in range(number):
-                pixels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / split / kind / f"{place}.png")
-    return folder
+    return write_photos(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture(scope="session")

@@ -1,37 +1,42 @@
 """The comparison as a picture: accuracy against compute, one colour and marker a method."""
 
-import io
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from matplotlib.transforms import ScaledTranslation, Transform
+from matplotlib.ticker import LogLocator, NullFormatter
 
+from hardpair.compare import words
 from hardpair.compare.results import Row
+from hardpair.compare.style import (
+    INK,
+    MUTED,
+    RANDOM,
+    beside,
+    content,
+    dress,
+    legend,
+    mark,
+    new_figure,
+    plain_numbers,
+    random_level,
+)
 from hardpair.compare.table import About, title
 from hardpair.recipes import SUPERVISED
 
-# Colours that stay apart for colour-blind eyes too, as far as eleven can; markers tell the rest.
-COLOURS = ("#c1272d", "#0077bb", "#117733", "#ee9933", "#aa4499", "#332288", "#44aa99", "#999933", "#882255", "#66bbee")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
-INK, MUTED, GRID = "#222222", "#666666", "#e6e6e6"
 PANELS = (("linear", "Linear classifier"), ("knn", "Nearest neighbours"))
-RANDOM: dict[str, Any] = {"color": MUTED, "linewidth": 1.2, "linestyle": (0, (4, 3))}
 BESIDE = 6.0  # points between methods of the same compute, which would hide each other
 SAME, LEAST, WIDE = 1.05, 1.3, 5.0  # ratios of compute: taken for the same; shown at least; too wide for an even scale
 
 
 def draw(about: About, rows: Sequence[Row], kinds: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:
     """The figure as the content of a file of each kind."""
-    figure = Figure(figsize=(11.5, 4.9), dpi=160, facecolor="white")
-    panels = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.06, right=0.81, bottom=0.125, top=0.835, wspace=0.16)
+    state = words.so_far(about.runs_done, about.runs)
+    figure, panels = new_figure("Accuracy against compute", f"{title(about)}{f'; {state}' if state else ''}")
     shifts = _shifts(about, rows)
     for axes, (name, heading) in zip(panels, PANELS, strict=True):
         _dress(axes, heading, rows)
@@ -44,11 +49,10 @@ def draw(about: About, rows: Sequence[Row], kinds: Sequence[str] = ("png", "svg"
         _control(axes, rows, name)
         _set_limits(axes, rows, name)
     panels[0].set_ylabel("top-1, per cent", color=INK)
-    _title(figure, about)
     if any(shifts.values()):
         figure.text(0.822, 0.125, "Methods of nearly the same\ncompute stand side by side.", fontsize=8.5, color=MUTED)
     _legend(figure, about, rows)
-    return {kind: _content(figure, kind) for kind in kinds}
+    return {kind: content(figure, kind) for kind in kinds}
 
 
 def _curve(axes: Axes, rows: Sequence[Row], name: str, style: dict[str, Any], shift: float) -> None:
@@ -62,7 +66,7 @@ def _curve(axes: Axes, rows: Sequence[Row], name: str, style: dict[str, Any], sh
         linewidth=1.6,
         elinewidth=1.2,
         capsize=2.5,
-        transform=_beside(axes, shift),
+        transform=beside(axes, shift),
         zorder=3,
     )
 
@@ -70,20 +74,13 @@ def _curve(axes: Axes, rows: Sequence[Row], name: str, style: dict[str, Any], sh
 def _control(axes: Axes, rows: Sequence[Row], name: str) -> None:
     """The random encoder that most methods share: a line, and a band of its spread."""
     shared = _shared_control(rows, name).values()
-    level, spread = fmean(shared), stdev(shared) if len(shared) > 1 else 0.0
-    axes.axhspan(level - spread, level + spread, color=MUTED, alpha=0.14, linewidth=0)
-    axes.axhline(level, **RANDOM)
+    random_level(axes, fmean(shared), stdev(shared) if len(shared) > 1 else 0.0)
 
 
 def _own_control(axes: Axes, rows: Sequence[Row], name: str, style: dict[str, Any], shift: float) -> None:
     """A hollow mark, for a method whose encoder has a shape of its own."""
     hollow = {**style, "markerfacecolor": "white", "linestyle": ""}
-    axes.plot(rows[0].forwards, rows[0].mean(f"{name}_control"), **hollow, transform=_beside(axes, shift), zorder=2)
-
-
-def _beside(axes: Axes, shift: float) -> Transform:
-    """A little to the side of the true place, by so many points."""
-    return axes.transData + ScaledTranslation(shift / 72, 0, axes.figure.dpi_scale_trans)
+    axes.plot(rows[0].forwards, rows[0].mean(f"{name}_control"), **hollow, transform=beside(axes, shift), zorder=2)
 
 
 def _shared_control(rows: Sequence[Row], name: str) -> dict[int, float]:
@@ -121,25 +118,17 @@ def _style(about: About, method: str) -> dict[str, Any]:
     if method == SUPERVISED:  # not a peer, so it looks different
         return {"color": "#333333", "marker": "*", "markersize": 9.5, "linestyle": ":" if line else ""}
     place = [name for name in about.methods if name != SUPERVISED].index(method)
-    marks = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 6.5}
-    return {**marks, "linestyle": "-" if line else ""}
+    return {**mark(place), "linestyle": "-" if line else ""}
 
 
 def _dress(axes: Axes, heading: str, rows: Sequence[Row]) -> None:
-    axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=8)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(MUTED)
-    axes.grid(axis="y", color=GRID, linewidth=1)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", length=0, labelcolor=INK, labelsize=9.5, pad=5)
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-    axes.set_xlabel("compute: forwards an image, over the whole run", color=INK)
+    dress(axes, heading, "compute: forwards an image, over the whole run")
     costs = [row.forwards for row in rows]
     if max(costs) / min(costs) > WIDE:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    plain_numbers(axes)  # a logarithmic scale has brought its own
 
 
 def _set_limits(axes: Axes, rows: Sequence[Row], name: str) -> None:
@@ -154,12 +143,6 @@ def _set_limits(axes: Axes, rows: Sequence[Row], name: str) -> None:
     axes.autoscale_view()
 
 
-def _title(figure: Figure, about: About) -> None:
-    figure.text(0.012, 0.955, "Accuracy against compute", fontsize=13, weight="bold", color=INK)
-    state = "" if about.runs_done == about.runs else f"; {about.runs_done} of {about.runs} runs so far"
-    figure.text(0.012, 0.905, f"{title(about)}{state}", fontsize=9.5, color=MUTED)
-
-
 def _legend(figure: Figure, about: About, rows: Sequence[Row]) -> None:
     """The methods from best to worst by the linear classifier, at the largest budget; then what the rest means."""
     ranked = sorted({row.method: row.mean("linear") for row in rows}.items(), key=lambda item: -item[1])
@@ -169,13 +152,4 @@ def _legend(figure: Figure, about: About, rows: Sequence[Row]) -> None:
     if any(_has_own_control(row, "linear", _shared_control(rows, "linear")) for row in rows):
         hollow: dict[str, Any] = {"marker": "o", "markeredgecolor": MUTED, "markerfacecolor": "white"}
         handles.append(Line2D([], [], **hollow, linestyle="", label="random encoder of the\nmethod's own shape"))
-    figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(0.815, 0.85), frameon=False, fontsize=9.5, labelcolor=INK
-    )
-
-
-def _content(figure: Figure, kind: str) -> bytes:
-    out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "compare"}):
-        figure.savefig(out, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    return out.getvalue()
+    legend(figure, handles)

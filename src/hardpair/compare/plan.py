@@ -53,9 +53,19 @@ def chosen_methods(options: Compare) -> list[str]:
 
 def shared_conditions(options: Compare) -> dict[str, Any]:
     """What was given, and for the rest what the family's HNPM has."""
-    basis = find_recipe(options.family)
+    return given_conditions(options, find_recipe(options.family))
+
+
+def given_conditions(options: object, basis: Recipe) -> dict[str, Any]:
+    """What the options say of the shared conditions; where they say nothing, the recipe decides."""
     given = {name: getattr(options, name) for name in SHARED}
     return {name: getattr(basis, name) if value is None else value for name, value in given.items()}
+
+
+def under_conditions(recipe: Recipe, shared: Mapping[str, Any]) -> Recipe:
+    """The recipe under these conditions; SGD's and LARS's rates follow the batch, as their papers say."""
+    scale = 1.0 if recipe.optimiser == "adam" else shared["batch_size"] / recipe.batch_size
+    return dataclasses.replace(recipe, **shared, learning_rate=recipe.learning_rate * scale)
 
 
 def measure_costs(options: Compare, methods: Sequence[str], cost_of: Callable[[Recipe], float]) -> dict[str, float]:
@@ -90,7 +100,4 @@ def _job(options: Compare, method: str, seed: int, budget: int, cost: float) -> 
 
 
 def _recipe_of(options: Compare, method: str) -> Recipe:
-    """The family's recipe under the shared conditions; SGD's and LARS's rates follow the batch, as their papers say."""
-    own, shared = find_recipe(f"{options.family}/{method}"), shared_conditions(options)
-    scale = 1.0 if own.optimiser == "adam" else shared["batch_size"] / own.batch_size
-    return dataclasses.replace(own, **shared, learning_rate=own.learning_rate * scale)
+    return under_conditions(find_recipe(f"{options.family}/{method}"), shared_conditions(options))

@@ -1,12 +1,12 @@
 """What the runs came to: read from their files, gathered in one row for each method and budget."""
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hardpair.compare.over_seeds import OverSeeds
 from hardpair.compare.plan import Job
 from hardpair.evaluate import knn, linear
 from hardpair.evaluate.on_features import all_settings
@@ -46,23 +46,22 @@ class Row:
         """Forwards an image over the whole run."""
         return self.cost * self.epochs
 
-    def values(self, name: str) -> list[float]:
+    def figure(self, name: str) -> OverSeeds:
         """One figure of every seed."""
-        return [float(getattr(result, name)) for result in self.results]
+        return OverSeeds(tuple(float(getattr(result, name)) for result in self.results))
 
     def mean(self, name: str) -> float:
         """Over seeds."""
-        return statistics.fmean(self.values(name))
+        return self.figure(name).mean
 
     def std(self, name: str) -> float | None:
         """Sample standard deviation over seeds; None for a single one."""
-        values = self.values(name)
-        return statistics.stdev(values) if len(values) > 1 else None
+        return self.figure(name).std
 
     def to_json(self) -> dict[str, Any]:
         """The means and deviations, and every seed's values below them."""
         figures = {
-            name: {"mean": self.mean(name), "std": self.std(name)}
+            name: self.figure(name).to_json()
             for name in ("linear", "linear_control", "knn", "knn_control", "minutes", "first_loss", "last_loss")
         }
         fields = {"method": self.method, "budget": self.budget, "epochs": self.epochs, "cost": self.cost}
@@ -88,11 +87,15 @@ def read_result(job: Job, *, on: str, facts: Record) -> Result | None:
 
     ``facts`` are those of the training images: a run on others is for `pretrain` to refuse.
     """
-    if not (job.run / "recipe.json").is_file() or _read(job.run / "data.json") != facts:
+    run = read_own_run(job.run, facts)
+    if run is None or not run.steps:
         return None
-    run = read_run(job.run)
-    knn, linear = (_score(run, job, protocol, on, facts) for protocol in JUDGED)
-    if knn is None or linear is None or not run.steps:
+    ends, recipe_hash = run.events("end"), job.recipe.to_json()["hash"]
+    step = ends[-1]["step"] if ends else None
+    knn, linear = (
+        find_score(run, protocol, recipe_hash=recipe_hash, step=step, on=on, facts=facts) for protocol in JUDGED
+    )
+    if knn is None or linear is None:
         return None
     seconds = sum(line.get("seconds", 0.0) for line in run.events("stop", "end"))
     return Result(
@@ -113,17 +116,23 @@ def _after_one_epoch(run: Run) -> Record:
     return next((step for step in run.steps if step.get("epoch", 0) >= 1), run.steps[-1])
 
 
-def _score(run: Run, job: Job, protocol: str, on: str, facts: Record) -> Record | None:
-    """The newest score of the finished encoder by the protocol's own settings on the run's own images."""
-    ends = run.events("end")
+def read_own_run(path: Path, facts: Record) -> Run | None:
+    """The run, if there is one and it is on these images."""
+    if not (path / "recipe.json").is_file() or _read(path / "data.json") != facts:
+        return None
+    return read_run(path)
+
+
+def find_score(run: Run, protocol: str, *, recipe_hash: str, step: int | None, on: str, facts: Record) -> Record | None:
+    """The newest score of the encoder at that step, by the protocol's own settings on the run's own images."""
     wanted = {
         "protocol": protocol,
         "settings": _default_settings(protocol),
         "on": on,
-        "recipe_hash": job.recipe.to_json()["hash"],
-        "step": ends[-1]["step"] if ends else None,
+        "recipe_hash": recipe_hash,
+        "step": step,
     }
-    own = (score for score in reversed(run.scores) if _on_own_images(score, on, facts))
+    own = (score for score in reversed(run.all_scores) if _on_own_images(score, on, facts))
     return next((score for score in own if all(score.get(name) == value for name, value in wanted.items())), None)
 
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from hardpair.compare.figure import draw
@@ -11,6 +11,7 @@ from hardpair.compare.options import Compare
 from hardpair.compare.plan import Job, chosen_methods, measure_costs, plan_jobs, shared_conditions
 from hardpair.compare.results import JUDGED, gather, read_result
 from hardpair.compare.table import About, markdown, plain_text
+from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.data import Images, open_images
 from hardpair.errors import UserError
 from hardpair.evaluate import evaluate_run
@@ -23,20 +24,19 @@ from hardpair.train.signals import stop_on_signals
 def compare_methods(options: Compare, command: str) -> int | None:
     """Train and judge every method; returns the signal that stopped it, or None at the end."""
     methods, device = chosen_methods(options), pick_device(options.device)
-    images = open_labelled(options)
-    if options.out.exists() and not options.out.is_dir():
-        raise UserError(f"{options.out}: is a file; choose another place with --out")
+    shared = shared_conditions(options)
+    images = open_labelled(shared["data"], shared["image_size"], on=options.on, root=options.data_root)
     print("measuring what each method costs", flush=True)
     costs = measure_costs(options, methods, lambda recipe: forward_equivalents(recipe, images, device=device))
-    return Comparison(options, command, images.facts(), plan_jobs(options, costs)).run_to_end()
+    jobs = plan_jobs(options, costs)
+    refuse_other_runs(options.out, jobs)
+    return Comparison(options, command, images.facts(), jobs).run_to_end()
 
 
-def open_labelled(options: Compare) -> Images:
+def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
     """The training images; anything that would keep the encoders from being judged shows here, before any runs."""
-    shared = shared_conditions(options)
-    data, size = shared["data"], shared["image_size"]
-    train = open_images(data, "train", size=size, root=options.data_root)
-    judged = open_images(data, "test", size=size, root=options.data_root) if options.on == "test" else train
+    train = open_images(data, "train", size=size, root=root)
+    judged = open_images(data, "test", size=size, root=root) if on == "test" else train
     if train.labels is None or judged.labels is None:
         raise UserError(f"{data}: has no labels to judge with; give a labelled set with --data")
     return train
@@ -49,17 +49,13 @@ class Comparison:
         self.options, self.command, self.facts, self.jobs = options, command, facts, jobs
         known = {job.run: read_result(job, on=options.on, facts=facts) for job in jobs}
         self.results = {run: result for run, result in known.items() if result is not None}
-        self.seconds = self.forwards = 0.0  # what the runs of this process took, for the time left
         self.written = False
 
     def run_to_end(self) -> int | None:
         """Every run that is missing, one after the other, until done or told to stop by a signal."""
-        for number, job in enumerate(self.jobs, start=1):
-            done = job.run in self.results
-            print(f"[{number}/{len(self.jobs)}] {job}{': done before' if done else self._time_left()}", flush=True)
-            signal = None if done else self._run(job)
-            if signal is not None:
-                return signal
+        signal = work_through(self.jobs, self.results, self._run, lambda job: job.forwards)
+        if signal is not None:
+            return signal
         if not self.written:
             self._write()
         print(f"\n{plain_text(self._about(), gather(self.jobs, self.results))}\n")
@@ -68,16 +64,13 @@ class Comparison:
 
     def _run(self, job: Job) -> int | None:
         """Train, judge, write down; the signal that came in between, if any."""
-        options, new, began = self.options, not job.run.exists(), time.monotonic()
+        options = self.options
         outcome = pretrain(job.recipe, job.run, resume=True, data_root=options.data_root, device=options.device)
         if outcome.status == "stopped":
             return outcome.signal
         with stop_on_signals() as request:
             self._judge(job)
             self._write()
-        if new:  # what was begun earlier would make the estimate too good
-            self.seconds += time.monotonic() - began
-            self.forwards += job.forwards
         return request.signal
 
     def _judge(self, job: Job) -> None:
@@ -93,14 +86,6 @@ class Comparison:
         result = read_result(job, on=options.on, facts=self.facts)
         assert result is not None
         self.results[job.run] = result
-
-    def _time_left(self) -> str:
-        """By what the runs so far took for their compute."""
-        if not self.forwards:
-            return ""
-        left = sum(job.forwards for job in self.jobs if job.run not in self.results)
-        minutes = left * self.seconds / self.forwards / 60
-        return f"; about {_duration(minutes)} left for all"
 
     def _write(self) -> None:
         """Table, figure and all values, as far as they are known."""
@@ -130,10 +115,3 @@ class Comparison:
             runs=len(self.jobs),
             runs_done=len(self.results),
         )
-
-
-def _duration(minutes: float) -> str:
-    """Minutes, or hours where there are many."""
-    if minutes < 90:
-        return f"{max(1, round(minutes))} min"
-    return f"{round(minutes) // 60} h {round(minutes) % 60:02d} min"

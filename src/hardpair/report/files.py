@@ -18,7 +18,8 @@ class Run:
     path: Path
     recipe: Record
     log: list[Record] = field(default_factory=list)
-    scores: list[Record] = field(default_factory=list)
+    scores: list[Record] = field(default_factory=list)  # the latest of each kind
+    all_scores: list[Record] = field(default_factory=list)  # as they were written, of earlier steps too
     pairs: Record | None = None
     neighbours: Record | None = None
     notes: list[str] = field(default_factory=list)  # what could not be read, in words
@@ -60,11 +61,13 @@ def read_run(path: Path) -> Run:
     recipe = _read_object(path / "recipe.json", notes)
     if recipe is None:
         raise UserError(f"{path} is not a run that can be read: its recipe.json is damaged")
+    scores = _read_lines(path / "scores.jsonl", notes)
     return Run(
         path=path,
         recipe=recipe,
         log=_read_lines(path / "log.jsonl", notes),
-        scores=_latest(_read_lines(path / "scores.jsonl", notes)),
+        scores=_latest(scores),
+        all_scores=scores,
         pairs=_read_object(path / "pairs.json", notes),
         neighbours=_read_object(path / "neighbours.json", notes),
         notes=notes,

@@ -20,10 +20,11 @@ def pretrain(
     data_root: Path = Path("data"),
     device: str = "auto",
     checkpoint_every: int = 200,
+    until: int | None = None,
 ) -> Outcome:
-    """Train the recipe's method and leave encoder, checkpoints and log in ``run``."""
+    """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
-    _check_run(recipe, run, resume=resume)
+    check_run(recipe, run, resume=resume)
     images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
@@ -33,29 +34,29 @@ def pretrain(
     run.mkdir(parents=True, exist_ok=True)
     write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
     write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
-    return trainer.run_to_end()
+    return trainer.run_to_end() if until is None else trainer.run_until(until)
 
 
-def _check_run(recipe: Recipe, run: Path, *, resume: bool) -> None:
-    """Refuse to mix two runs in one folder."""
+def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run") -> None:
+    """Refuse to mix two runs in one folder; ``option`` is what the user may choose another one with."""
     file = run / "recipe.json"
     if run.exists() and not run.is_dir():
-        raise UserError(f"{run}: is a file; choose another place with --run")
+        raise UserError(f"{run}: is a file; choose another place with {option}")
     if not run.exists() or not any(run.iterdir()):
         return
     if not resume:
-        raise UserError(f"{run}: already exists; continue it with --resume, or choose another place with --run")
+        raise UserError(f"{run}: already exists; continue it with --resume, or choose another place with {option}")
     if not file.exists():
-        raise UserError(f"{run}: holds no recipe.json, so it is no run; choose another place with --run")
+        raise UserError(f"{run}: holds no recipe.json, so it is no run; choose another place with {option}")
     try:
         old = Recipe.from_json(json.loads(file.read_text()))
     except ValueError as error:
-        raise UserError(f"{file}: cannot be read ({error}); choose another place with --run") from error
+        raise UserError(f"{file}: cannot be read ({error}); choose another place with {option}") from error
     before, now = _flat(old), _flat(recipe)
     changed = [name for name in now if now[name] != before.get(name)]
     if changed:
         words = ", ".join(f"{name} was {before.get(name)} and is now {now[name]}" for name in changed)
-        raise UserError(f"{run}: cannot resume with other settings: {words}")
+        raise UserError(f"{run}: cannot resume with other settings: {words}; choose another place with {option}")
 
 
 def _check_images(facts: dict[str, Any], run: Path) -> None:

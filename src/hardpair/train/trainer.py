@@ -34,9 +34,9 @@ TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: finished, or stopped by a signal and ready to resume."""
+    """How a run ended: finished, or ready to resume, paused where it was asked to be or stopped by a signal."""
 
-    status: Literal["finished", "stopped"]
+    status: Literal["finished", "paused", "stopped"]
     step: int
     signal: int | None = None
 
@@ -76,6 +76,10 @@ class Trainer:
 
     def run_to_end(self) -> Outcome:
         """Train from the newest checkpoint, if any, until done or told to stop."""
+        return self.run_until(self.total)
+
+    def run_until(self, last: int) -> Outcome:
+        """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
         if self.log.has("end"):
             print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
@@ -84,12 +88,13 @@ class Trainer:
         with stop_on_signals() as request, Display(self.total, self.step) as display:
             for note in [*notes, self._describe()]:
                 display.say(note)
-            self._train(request, display)
+            self._train(min(last, self.total), request, display)
             self._save()
             if self.step < self.total:
                 seconds = round(time.monotonic() - began, 1)
-                self.log.write("stop", step=self.step, reason=f"signal {request.signal}", seconds=seconds)
-                return Outcome("stopped", self.step, request.signal)
+                reason = "a pause" if request.signal is None else f"signal {request.signal}"
+                self.log.write("stop", step=self.step, reason=reason, seconds=seconds)
+                return Outcome("paused" if request.signal is None else "stopped", self.step, request.signal)
             display.say("finishing: the hardest pairs, where the method mines any")
             write_pairs(
                 self.run / "pairs.json",
@@ -102,17 +107,17 @@ class Trainer:
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
-    def _train(self, request: StopRequest, display: Display) -> None:
+    def _train(self, last: int, request: StopRequest, display: Display) -> None:
         meter = Meter()
         self.method.train()
-        while self.step < self.total and request.signal is None:
+        while self.step < last and request.signal is None:
             self._one_step(meter)
             display.step(self.step)
-            if self.step % LOG_EVERY == 0 or self.step == self.total:
+            if self.step % LOG_EVERY == 0 or self.step == last:
                 values = self._log_figures(meter)
                 display.figures(self.step, values)
                 self._warn(values, display)
-            if self.step % self.checkpoint_every == 0 and self.step < self.total:
+            if self.step % self.checkpoint_every == 0 and self.step < last:
                 self._save()
 
     def _warn(self, values: dict[str, float], display: Display) -> None:
