@@ -47,15 +47,19 @@ def test_a_mistake_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path, argumen
 
 
 def test_a_mistake_in_a_real_process(hardpair):
-    done = hardpair("pretrain", "--epoch", "3")
+    done = hardpair("pretrian")
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
-def test_help_teaches(hardpair):
+def test_help_teaches(hardpair, monkeypatch, capsys):
     assert "hardpair pretrain [RECIPE]" in hardpair("--help").stdout
-    text = hardpair("pretrain", "--help").stdout
+    monkeypatch.setattr("sys.argv", ["hardpair", "pretrain", "--help"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
     for words in ("demo", "--tau", "share of the old student", "--batch-size", "--resume"):
         assert words in text
 

@@ -52,12 +52,13 @@ class TestContract:
         method = build(name, **EASY.get(name, {}))
         optimiser = torch.optim.Adam([p for p in method.parameters() if p.requires_grad], lr=2e-3)
         losses = []
-        for step in range(25):
+        steps = 12 if name == "cpc" else 25  # its steps are dear: 49 patches an image
+        for step in range(steps):
             loss = one_loss(method, step)
             loss.backward()
             optimiser.step()
             optimiser.zero_grad()
-            method.after_step((step + 1) / 25)
+            method.after_step((step + 1) / steps)
             losses.append(loss.item())
         # Not from the first step: a queue begins with random directions, which are easy to tell from anything.
         assert sum(losses[-5:]) < sum(losses[3:8])

@@ -21,15 +21,15 @@ def test_moco_symmetric_is_both_ways_summed():
     )
 
 
-@pytest.mark.parametrize("group", [0, 8])
+@pytest.mark.parametrize("group", [0, 4])
 def test_cpc_loss_against_a_slow_reference(group):
     direction = build("cpc").directions[1].double()
-    grid = torch.randn(16, direction.target.in_channels, 7, 7, dtype=torch.float64)
+    grid = torch.randn(8, direction.target.in_channels, 7, 7, dtype=torch.float64)
     context, targets = direction.context(grid), direction.target(grid)
     losses = []
     for below, predict in ((3, direction.predict[0]), (4, direction.predict[1]), (5, direction.predict[2])):
-        for start in range(0, 16, group or 16):
-            part = range(start, start + (group or 16))
+        for start in range(0, 8, group or 8):
+            part = range(start, start + (group or 8))
             everything = [targets[b, :, r, c] for b in part for r in range(7) for c in range(7)]
             own = []
             for b in part:
@@ -39,7 +39,7 @@ def test_cpc_loss_against_a_slow_reference(group):
                         scores = torch.stack(everything) @ prediction
                         own.append(scores.logsumexp(0) - targets[b, :, r + below, c] @ prediction)
             losses.append(torch.stack(own).mean())
-    torch.testing.assert_close(direction(grid, group or 16), torch.stack(losses).mean())
+    torch.testing.assert_close(direction(grid, group or 8), torch.stack(losses).mean())
 
 
 def cosines(a, b):
