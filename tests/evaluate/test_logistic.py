@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
 from hardpair.evaluate.logistic import predict, regression_path
 
-STRENGTHS = [10.0, 1e-1, 1e-3, 1e-5]
+STRENGTHS = [10.0, 1e-2, 1e-3, 1e-5]
 
 
 def problem(seed=0, count=300, width=8, classes=4):
@@ -32,8 +32,9 @@ def scikit_learns(features, labels, strength):
     return torch.cat(rows)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 999), width=st.sampled_from([2, 8]))
+@example(seed=221, width=2)  # one feature varies three thousand times less than the other
 def test_every_strength_of_the_path_reaches_the_minimum(seed, width):
     features, labels = problem(seed, width=width)
     for strength, ours in zip(STRENGTHS, regression_path(features, labels, STRENGTHS), strict=True):
@@ -73,7 +74,8 @@ def test_the_bias_is_not_penalised():
 def test_features_that_do_not_vary_change_nothing():
     features, labels = problem()
     dull = torch.cat([features, torch.full((len(features), 3), 5.0)], dim=1)
-    for ours, with_dull in zip(
-        regression_path(features, labels, STRENGTHS), regression_path(dull, labels, STRENGTHS), strict=True
-    ):
-        torch.testing.assert_close(predict(features, ours), predict(dull, with_dull), rtol=1e-2, atol=1e-2)
+    without, with_dull = (regression_path(some, labels, STRENGTHS) for some in (features, dull))
+    for strength, ours, theirs in zip(STRENGTHS, without, with_dull, strict=True):
+        assert theirs[8:11].abs().max() < 1e-6  # nothing rests on them
+        found = objective(dull, labels, theirs, strength)
+        assert found == pytest.approx(objective(features, labels, ours, strength), abs=1e-6)

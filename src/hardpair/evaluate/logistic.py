@@ -16,11 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import softplus
 
-NEGLIGIBLE = 1e-7  # axes with a smaller share of the largest variance are noise of float32
-STOP = {"maxiter": 1000, "ftol": 1e-7, "gtol": 1e-6}  # a step that gains less than float32 can tell is the last
+NEGLIGIBLE = 1e-12  # axes with a smaller share of the largest variance are the rounding of float32 features
+DOUBLE_UP_TO = 2**22  # features; small problems are often nearly separable, where single precision stops too early
+AT_ONCE = 65_536  # rows taken to double precision at a time
+STOP = {"maxiter": 1000, "ftol": 1e-9, "gtol": 1e-7}  # one step of small gain is not yet the end, so nearly all of it
 Loss = Callable[[Tensor], tuple[float, Tensor]]
 
 
@@ -33,14 +36,18 @@ def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float
         strengths: of the penalty; from strong to weak is fastest.
         classes: at least so many, also where the labels show fewer.
     """
+    kind = torch.float64 if features.numel() <= DOUBLE_UP_TO else torch.float32
     axes = Axes(features)
-    turned = axes.turn(features)  # (N, R)
+    turned = axes.turn(features, kind)  # (N, R)
     loss, curvature, classes = _loss_of(targets, classes)
-    weight = torch.zeros(turned.shape[1] + 1, classes)
+    weight = torch.zeros(turned.shape[1] + 1, classes, dtype=kind)
     weights = []
-    for strength in strengths:
-        weight = _fit(turned, loss, strength, scale=(curvature * axes.variance + strength).rsqrt(), start=weight)
-        weights.append(axes.turn_back(weight))
+    # scipy's own threads would spin against torch's at every step: up to twenty times slower.
+    with threadpool_limits(1, user_api="blas"):
+        for strength in strengths:
+            scale = (curvature * axes.variance + strength).rsqrt().to(kind)
+            weight = _fit(turned, loss, strength, scale=scale, start=weight)
+            weights.append(axes.turn_back(weight))
     return weights
 
 
@@ -54,20 +61,28 @@ class Axes:
 
     def __init__(self, features: Tensor) -> None:
         self.mean = features.mean(0)
-        centred = features - self.mean
-        variance, axes = torch.linalg.eigh((centred.T @ centred).double() / len(features))
+        variance, axes = torch.linalg.eigh(_covariance(features, self.mean))
         kept = variance > NEGLIGIBLE * variance[-1].clamp_min(1e-30)
-        self.variance, self.axes = variance[kept].float(), axes[:, kept].float()  # (R,), (D, R)
+        self.variance, self.axes = variance[kept], axes[:, kept]  # (R,), (D, R)
 
-    def turn(self, features: Tensor) -> Tensor:
+    def turn(self, features: Tensor, kind: torch.dtype) -> Tensor:
         """Coordinates along the axes: (N, D) → (N, R)."""
-        turned: Tensor = (features - self.mean) @ self.axes
+        turned: Tensor = (features.to(kind) - self.mean.to(kind)) @ self.axes.to(kind)
         return turned
 
     def turn_back(self, weight: Tensor) -> Tensor:
-        """The weights (D + 1, C) that do to features what (R + 1, C) do to their coordinates."""
-        original = self.axes @ weight[:-1]
-        return torch.cat([original, (weight[-1] - self.mean @ original)[None]])
+        """The weights (D + 1, C), float32, that do to features what (R + 1, C) do to their coordinates."""
+        original = self.axes @ weight[:-1].double()
+        return torch.cat([original, (weight[-1] - self.mean.double() @ original)[None]]).float()
+
+
+def _covariance(features: Tensor, mean: Tensor) -> Tensor:
+    """In double precision: single features may vary a million times less than others and still tell classes apart."""
+    total = torch.zeros(len(mean), len(mean), dtype=torch.float64)
+    for part in features.split(AT_ONCE):
+        centred = (part - mean).double()
+        total.addmm_(centred.T, centred)
+    return total / len(features)
 
 
 def _loss_of(targets: Tensor, classes: int) -> tuple[Loss, float, int]:
@@ -97,25 +112,26 @@ class Binary:
     """Binary cross entropies of signs (N, C), summed over the classes; each is a problem of its own, with its mean."""
 
     def __init__(self, signs: Tensor) -> None:
-        self.signs = signs.float()
-        self.share = signs.ne(0) / signs.ne(0).sum(0).clamp_min(1)
+        self.signs = signs.double()
+        self.share = signs.ne(0).double() / signs.ne(0).sum(0).clamp_min(1)
 
     def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
         """The sum of the means, and its slope by each score."""
         margin = -self.signs * scores
-        return float((softplus(margin) * self.share).double().sum()), -self.signs * margin.sigmoid() * self.share
+        slope = -self.signs * margin.sigmoid() * self.share
+        return float((softplus(margin) * self.share).sum()), slope.to(scores.dtype)
 
 
 def _fit(turned: Tensor, loss: Loss, strength: float, *, scale: Tensor, start: Tensor) -> Tensor:
     features, penalty = turned * scale, strength * scale.square()[:, None]
-    scaling = torch.cat([scale, torch.ones(1)])[:, None]
+    scaling = torch.cat([scale, scale.new_ones(1)])[:, None]
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weight = torch.from_numpy(flat).float().view_as(start)
+        weight = torch.from_numpy(flat).to(start.dtype).view_as(start)
         value, slope = loss(predict(features, weight))
         pull = penalty * weight[:-1]
         gradient = torch.cat([torch.addmm(pull, features.T, slope), slope.sum(0, keepdim=True)])
         return value + float((pull * weight[:-1]).sum()) / 2, gradient.double().flatten().numpy()
 
     found = minimize(objective, (start / scaling).double().flatten().numpy(), jac=True, method="L-BFGS-B", options=STOP)
-    return torch.from_numpy(found.x).float().view_as(start) * scaling
+    return torch.from_numpy(found.x).to(start.dtype).view_as(start) * scaling
