@@ -52,6 +52,7 @@ class Tuned:
     Args:
         augmented: linear in ImageNet's form: a layer trained by SGD on random crops; else a regression on features.
         labels: shares of the labels, for semi and distill.
+        subset_seed: which images are labelled, where there is no official list.
         preset: whose settings to fine-tune with, for semi and distill.
         epochs: in place of the published number.
         batch_size: in place of the published one; the learning rate follows by the preset's rule.
@@ -59,6 +60,7 @@ class Tuned:
 
     augmented: bool = False
     labels: tuple[float, ...] = (0.01, 0.1)
+    subset_seed: int = 0
     preset: PresetName = "simclr"
     epochs: int | None = None
     batch_size: int | None = None

@@ -36,6 +36,7 @@ def test_names_on_the_command_line_are_those_of_the_code():
     [
         ("--protocol linear --augmented --epochs 3 --batch-size 64", "probing", Probing(epochs=3, batch_size=64)),
         ("--protocol semi --labels .5 --preset byol", "few_labels", FewLabels((0.5,), "byol", PRESETS["byol"])),
+        ("--protocol semi --subset-seed 3", "few_labels", FewLabels(subset_seed=3)),
         ("--protocol distill --learner resnet18 --learner-width 2", "distilling", Distilling("resnet18", 2.0)),
         ("--protocol distill --learner-epochs 7 --learner-batch-size 9", "distilling", Distilling(None, 1.0, 7, 9)),
         ("--protocol transfer --sets pets --finetune", "transfer", Transfer(("pets",), "finetune", GRIDS["short"])),

@@ -1,7 +1,6 @@
 """Judging a whole run, as the command does."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -21,11 +20,6 @@ CPU = torch.device("cpu")
 def judge(run, protocols=("knn", "linear"), **changes):
     options = {"data_root": run, "device": CPU, "say": lambda _: None, **changes}
     return evaluate_run(run, protocols, **options)
-
-
-@pytest.fixture
-def run(finished_run, tmp_path):
-    return shutil.copytree(finished_run, tmp_path / "run")
 
 
 def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):

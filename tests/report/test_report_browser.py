@@ -1,23 +1,15 @@
 """The page in a real browser: everything is drawn, nothing is fetched, nothing sticks out."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_run import neighbours, pairs
 
 from hardpair.report import write_report
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-ARGUMENTS = [
-    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 IMAGES = "[...document.images].map(i => [i.naturalWidth, i.getBoundingClientRect().width, i.alt.length])"
 CURVES = """[...document.querySelectorAll('.curve svg')].map(svg => {
@@ -33,26 +25,21 @@ OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => {
 
 
 @pytest.fixture(scope="module")
-def seen(finished: Path) -> Iterator[SimpleNamespace]:
+def seen(browser: Any, finished: Path) -> Iterator[SimpleNamespace]:
     """The page of the finished run, open in a browser with every detail unfolded, and what it asked for and said."""
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        pytest.skip(f"no browser found: looked for {', '.join(BROWSERS)}")
     address = write_report(finished).resolve().as_uri()
-    with playwright.sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        requests: list[str] = []
-        complaints: list[str] = []
-        page.on("request", lambda request: requests.append(request.url))
-        page.on(
-            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-        )
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(address)
-        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        yield SimpleNamespace(page=page, requests=requests, complaints=complaints, address=address)
-        browser.close()
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on(
+        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(address)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    yield SimpleNamespace(page=page, requests=requests, complaints=complaints, address=address)
+    page.close()
 
 
 def test_every_image_is_decoded_and_has_a_place(seen: SimpleNamespace) -> None:

@@ -59,7 +59,7 @@ def _few_labels(tuned: Tuned) -> FewLabels:
     preset = PRESETS[tuned.preset]
     if tuned.epochs is not None:
         preset = replace(preset, epochs=(tuned.epochs,), epochs_with_few=(tuned.epochs,))
-    return FewLabels(tuned.labels, tuned.preset, preset, batch_size=tuned.batch_size)
+    return FewLabels(tuned.labels, tuned.preset, preset, tuned.batch_size, tuned.subset_seed)
 
 
 def _transfer(options: Transferred) -> Transfer:

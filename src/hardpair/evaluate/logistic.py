@@ -39,7 +39,7 @@ def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float
     kind = torch.float64 if features.numel() <= DOUBLE_UP_TO else torch.float32
     axes = Axes(features)
     turned = axes.turn(features, kind)  # (N, R)
-    loss, curvature, classes = _loss_of(targets, classes)
+    loss, curvature, classes = _loss_of(targets, classes, kind)
     weight = torch.zeros(turned.shape[1] + 1, classes, dtype=kind)
     weights = []
     # scipy's own threads would spin against torch's at every step: up to twenty times slower.
@@ -85,12 +85,12 @@ def _covariance(features: Tensor, mean: Tensor) -> Tensor:
     return total / len(features)
 
 
-def _loss_of(targets: Tensor, classes: int) -> tuple[Loss, float, int]:
+def _loss_of(targets: Tensor, classes: int, kind: torch.dtype) -> tuple[Loss, float, int]:
     """The mean loss as a function of class scores, its curvature where all classes score the same, and their number."""
     if targets.ndim == 1:
         classes = max(classes, int(targets.max()) + 1)
         return Multinomial(targets), (1 - 1 / classes) / classes, classes
-    return Binary(targets), 0.25, targets.shape[1]
+    return Binary(targets.to(kind)), 0.25, targets.shape[1]
 
 
 class Multinomial:
@@ -112,14 +112,14 @@ class Binary:
     """Binary cross entropies of signs (N, C), summed over the classes; each is a problem of its own, with its mean."""
 
     def __init__(self, signs: Tensor) -> None:
-        self.signs = signs.double()
-        self.share = signs.ne(0).double() / signs.ne(0).sum(0).clamp_min(1)
+        self.signs = signs
+        self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1)
 
     def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
         """The sum of the means, and its slope by each score."""
         margin = -self.signs * scores
         slope = -self.signs * margin.sigmoid() * self.share
-        return float((softplus(margin) * self.share).sum()), slope.to(scores.dtype)
+        return float((softplus(margin) * self.share).double().sum()), slope
 
 
 def _fit(turned: Tensor, loss: Loss, strength: float, *, scale: Tensor, start: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """HTML from plain Python, escaped by construction: a string enters a page unescaped only as `Html`."""
 
 from html import escape
+from importlib import resources
 
 _VOID = frozenset({"img", "link", "meta"})
 
@@ -44,3 +45,19 @@ def table(rows: list[tuple[str, str]], caption: str) -> Html:
 def folded(summary: str, *content: str) -> Html:
     """Detail that opens on demand."""
     return element("details", element("summary", summary), element("div", *content, class_="inside"))
+
+
+def head(title: str, *styles: str) -> Html:
+    """The head of a page that asks nothing of the network; styles are files of this package."""
+    package = resources.files("hardpair.report")
+    css = "\n".join(package.joinpath(name).read_text(encoding="utf-8") for name in styles)
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{title} · hardpair"),
+        # Without an icon of its own a page makes the browser ask for one.
+        element("link", rel="icon", href="data:,"),
+        element("style", Html(css)),
+    )

@@ -1,9 +1,8 @@
 """The tables as one HTML page that asks nothing of the network."""
 
 from collections.abc import Sequence
-from importlib import resources
 
-from hardpair.report.markup import Html, element, join, paragraph, section
+from hardpair.report.markup import Html, element, head, join, paragraph, section
 from hardpair.report.paper.grid import Grid, Part
 from hardpair.report.paper.lines import EMPTY
 from hardpair.report.paper.published import NOT_GIVEN
@@ -27,21 +26,8 @@ def render(parts: Sequence[Part], notes: Sequence[str]) -> str:
     )
     main = element("main", *(_part(part, place) for place, part in enumerate(parts, 1)), _left_out(notes))
     footer = element("footer", "Made by hardpair from the files of the runs. It works offline.")
-    return "<!doctype html>\n" + element("html", _head(), element("body", header, main, footer), lang="en-GB") + "\n"
-
-
-def _head() -> Html:
-    report = resources.files("hardpair.report")
-    styles = [report.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "paper/paper.css")]
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{_TITLE} · hardpair"),
-        element("link", rel="icon", href="data:,"),  # without one of its own a page makes the browser ask for it
-        element("style", Html("\n".join(styles))),
-    )
+    top = head(_TITLE, "page.css", "paper/paper.css")
+    return "<!doctype html>\n" + element("html", top, element("body", header, main, footer), lang="en-GB") + "\n"
 
 
 def _left_out(notes: Sequence[str]) -> Html:
