@@ -27,7 +27,7 @@ import tyro
 from peer.scores import Line, matching, read_lines, table
 from peer.training import CPU, judge, train_lightly, train_ours
 
-from hardpair.data import Images, hold_out, open_images
+from hardpair.data import Images, open_images
 from hardpair.evaluate.control import random_like
 from hardpair.files import append_json, commit
 from hardpair.models import Encoder, build_encoder
@@ -72,12 +72,9 @@ class Options:
 
 def open_both(options: Options) -> tuple[Images, Images]:
     """The training images, so many of each class, and all test images."""
-    train, test = (open_images(options.data, split, size=32, root=options.data_root) for split in ("train", "test"))
-    assert train.labels is not None
-    if options.images >= len(train):
-        return train, test
-    _, chosen = hold_out(train.labels, share=options.images / len(train), seed=0)
-    return train.select(chosen), test
+    data = f"{options.data}:{options.images}"
+    train, test = (open_images(data, split, size=32, root=options.data_root) for split in ("train", "test"))
+    return train, test
 
 
 def jobs(options: Options) -> Iterator[Line]:

@@ -29,6 +29,23 @@ def test_sample_in_its_own_and_another_size(tmp_path: Path) -> None:
     assert small.name == own.name
 
 
+def test_a_part_has_as_many_of_each_class_and_all_test_images(tmp_path: Path) -> None:
+    part, again = (open_images("sample:300", "train", size=32, root=tmp_path) for _ in range(2))
+    assert part.labels is not None
+    assert part.labels.bincount().tolist() == [30] * 10
+    assert part.name == "sample:300/train"
+    assert part.digest() == again.digest()
+    whole = open_images("sample", "train", size=32, root=tmp_path)
+    assert open_images("sample:5000", "train", size=32, root=tmp_path).facts() == whole.facts()
+    assert len(open_images("sample:300", "test", size=32, root=tmp_path)) == 1000
+
+
+@pytest.mark.parametrize("count", ["", "0", "9", "5001", "-5", "many", "1e3"])
+def test_a_part_that_cannot_be(count: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="data: .*give 10 to 5000"):
+        open_images(f"sample:{count}", "train", size=32, root=tmp_path)
+
+
 def test_cifar10_below_the_root(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     with (tmp_path / FOLDER / "test_batch.bin").open("wb") as file:

@@ -31,8 +31,8 @@ class Ablate:
     Args:
         which: tau, mining or gradient.
         recipe: whose settings; any recipe of HNPM, hardpair recipes lists them.
-        data: "sample" (bundled photos), "cifar10", or a folder of labelled images; where this or one of the next six
-            is not given, the recipe decides.
+        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
+            where this or one of the next six is not given, the recipe decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         image_size: side in pixels to which images are resized once, before training.

@@ -31,8 +31,8 @@ class Compare:
     Args:
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
-        data: "sample" (bundled photos), "cifar10", or a folder of labelled images; where this or one of the next five
-            is not given, FAMILY/hnpm decides.
+        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
+            where this or one of the next five is not given, FAMILY/hnpm decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         image_size: side in pixels to which images are resized once, before training.

@@ -24,18 +24,32 @@ LEAST_SIZE = 8
 
 
 def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
-    """One split of "sample", of "cifar10" (kept below `root`), or of a folder, as squares of `size` pixels."""
+    """One split of "sample", of "cifar10" (kept below `root`), or of a folder, as squares of `size` pixels.
+
+    "cifar10:10000" has so many of the training images, of each class as many, and all test images.
+    """
     if size < LEAST_SIZE:
         raise UserError(f"size: {size} pixels are too few; give at least {LEAST_SIZE}")
-    if data == "sample":
-        return _resize(read_sample(split), size)
-    if data == "cifar10":
-        return _resize(read_cifar10(root, split), size)
+    name, colon, count = data.partition(":")
+    if name in NAMES:
+        images = read_sample(split) if name == "sample" else read_cifar10(root, split)
+        return _resize(_some(images, data, count) if colon and split == "train" else images, size)
     if not _is_path(data):
         near = difflib.get_close_matches(data.lower(), NAMES, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UserError(f"data: {data!r} is unknown; {hint}give {', '.join(NAMES)} or the path of a folder of images")
     return read_folder(Path(data).expanduser(), split, size)
+
+
+def _some(images: Images, data: str, count: str) -> Images:
+    """So many of each class, always the same."""
+    wanted = int(count) if count.isdecimal() else 0
+    if images.labels is None or not len(images.classes) <= wanted <= len(images):
+        raise UserError(f"data: {data!r} asks for {count or 'no'} images; give {len(images.classes)} to {len(images)}")
+    if wanted == len(images):
+        return images
+    _, chosen = hold_out(images.labels, share=wanted / len(images), seed=0)
+    return replace(images.select(chosen), name=f"{data}/train")
 
 
 def _is_path(data: str) -> bool:

@@ -1,4 +1,4 @@
-"""Logistic regression along a path of strengths: L-BFGS in coordinates where every direction is about as steep.
+"""Logistic regression along a path of strengths, by Newton's method.
 
 For each strength it minimises
 
@@ -6,54 +6,76 @@ For each strength it minimises
 
 where the loss is the cross entropy of the classes, or, for images that may show several things, the sum over classes of
 a binary cross entropy. Neither centring the features nor turning them changes that minimum, so it is sought along the
-principal axes of the features, each scaled by what the curvature there is at the start, which takes far fewer steps
-than features as they come. benchmarks/regression.py has it beside scikit-learn's.
+principal axes of the features, where the curvature is nearly diagonal: conjugate gradients, given its diagonal, solve
+for Newton's step in a few products. The minima of neighbouring strengths lie on a smooth curve, so each search begins
+where the last three point to. benchmarks/regression.py has it beside scikit-learn's L-BFGS.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import softplus
 
 NEGLIGIBLE = 1e-12  # axes with a smaller share of the largest variance are the rounding of float32 features
 DOUBLE_UP_TO = 2**22  # features; small problems are often nearly separable, where single precision stops too early
-AT_ONCE = 65_536  # rows taken to double precision at a time
-STOP = {"maxiter": 1000, "ftol": 1e-9, "gtol": 1e-7}  # one step of small gain is not yet the end, so nearly all of it
-Loss = Callable[[Tensor], tuple[float, Tensor]]
+AT_ONCE = 8192  # rows taken to double precision, or squared, at a time
+CLOSE = 1e-6  # above the minimum of the objective; nobody's accuracy changes by less
+UNSOLVED = 0.03  # of Newton's equation: a step solved better is not a better step; with .1 some searches end too early
+NEWTON_STEPS, PRODUCTS, SMALLEST_STEP = 100, 500, 1e-6  # ends of loops, not settings: a search takes 1 to 5 steps
+
+
+class Loss(Protocol):
+    """The mean loss of class scores (N, C), by way of the chances they give to the classes."""
+
+    def at(self, scores: Tensor) -> tuple[float, Tensor]:
+        """Its value and the chances (N, C)."""
+
+    def slope(self, chances: Tensor) -> Tensor:
+        """Its derivative by each score."""
+
+    def curvature(self, chances: Tensor) -> Tensor:
+        """Its second derivative by each score."""
+
+    def bend(self, chances: Tensor, change: Tensor) -> Tensor:
+        """What a change of the scores adds to the slope."""
 
 
 def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float], *, classes: int = 0) -> list[Tensor]:
-    """Weights (D + 1, C), the last row the bias, for each strength; each fit starts where the one before it ended.
+    """Weights (D + 1, C), the last row the bias, for each strength.
 
     Args:
         features: float32 (N, D).
         targets: labels (N,) from 0, or (N, C) of 1 (present), -1 (absent) and 0 (not to be counted).
-        strengths: of the penalty; from strong to weak is fastest.
+        strengths: of the penalty; fastest from strong to weak in even steps of their logarithm.
         classes: at least so many, also where the labels show fewer.
     """
     kind = torch.float64 if features.numel() <= DOUBLE_UP_TO else torch.float32
     axes = Axes(features)
-    turned = axes.turn(features, kind)  # (N, R)
-    loss, curvature, classes = _loss_of(targets, classes, kind)
-    weight = torch.zeros(turned.shape[1] + 1, classes, dtype=kind)
-    weights = []
-    # scipy's own threads would spin against torch's at every step: up to twenty times slower.
-    with threadpool_limits(1, user_api="blas"):
-        for strength in strengths:
-            scale = (curvature * axes.variance + strength).rsqrt().to(kind)
-            weight = _fit(turned, loss, strength, scale=scale, start=weight)
-            weights.append(axes.turn_back(weight))
-    return weights
+    turned = axes.turn(features, kind)  # (N, R + 1)
+    penalised = turned.new_ones(turned.shape[1], 1)
+    penalised[-1] = 0  # the bias
+    if targets.ndim == 1:
+        classes = max(classes, int(targets.max()) + 1)
+        loss: Loss = Multinomial(targets, turned.new_tensor(1 / len(targets)))
+    else:
+        classes, loss = targets.shape[1], Binary(targets.to(kind))
+    found = [turned.new_zeros(len(penalised), classes)]
+    for strength in strengths:
+        search = Search(turned, loss, strength * penalised)
+        found.append(search.minimise(starts=[found[-1], *_where_they_point(found[1:])]))
+    return [axes.turn_back(weight) for weight in found[1:]]
 
 
 def predict(features: Tensor, weight: Tensor) -> Tensor:
     """Class scores (N, C)."""
     return torch.addmm(weight[-1], features, weight[:-1])
+
+
+def _where_they_point(found: list[Tensor]) -> list[Tensor]:
+    """The next point of a smooth curve in even steps, if there are enough."""
+    return [3 * (found[-1] - found[-2]) + found[-3]] if len(found) > 2 else []
 
 
 class Axes:
@@ -62,13 +84,12 @@ class Axes:
     def __init__(self, features: Tensor) -> None:
         self.mean = features.mean(0)
         variance, axes = torch.linalg.eigh(_covariance(features, self.mean))
-        kept = variance > NEGLIGIBLE * variance[-1].clamp_min(1e-30)
-        self.variance, self.axes = variance[kept], axes[:, kept]  # (R,), (D, R)
+        self.axes = axes[:, variance > NEGLIGIBLE * variance[-1].clamp_min(1e-30)]  # (D, R)
 
     def turn(self, features: Tensor, kind: torch.dtype) -> Tensor:
-        """Coordinates along the axes: (N, D) → (N, R)."""
-        turned: Tensor = (features.to(kind) - self.mean.to(kind)) @ self.axes.to(kind)
-        return turned
+        """Coordinates along the axes, and a one for the bias: (N, D) → (N, R + 1)."""
+        turned = (features.to(kind) - self.mean.to(kind)) @ self.axes.to(kind)
+        return torch.cat([turned, turned.new_ones(len(turned), 1)], dim=1)
 
     def turn_back(self, weight: Tensor) -> Tensor:
         """The weights (D + 1, C), float32, that do to features what (R + 1, C) do to their coordinates."""
@@ -78,34 +99,34 @@ class Axes:
 
 def _covariance(features: Tensor, mean: Tensor) -> Tensor:
     """In double precision: single features may vary a million times less than others and still tell classes apart."""
-    total = torch.zeros(len(mean), len(mean), dtype=torch.float64)
+    total = features.new_zeros(len(mean), len(mean), dtype=torch.float64)
     for part in features.split(AT_ONCE):
         centred = (part - mean).double()
         total.addmm_(centred.T, centred)
     return total / len(features)
 
 
-def _loss_of(targets: Tensor, classes: int, kind: torch.dtype) -> tuple[Loss, float, int]:
-    """The mean loss as a function of class scores, its curvature where all classes score the same, and their number."""
-    if targets.ndim == 1:
-        classes = max(classes, int(targets.max()) + 1)
-        return Multinomial(targets), (1 - 1 / classes) / classes, classes
-    return Binary(targets.to(kind)), 0.25, targets.shape[1]
-
-
 class Multinomial:
-    """Cross entropy of labels (N,)."""
+    """Cross entropy of labels (N,), each counted with a share."""
 
-    def __init__(self, labels: Tensor) -> None:
-        self.labels = labels[:, None]
+    def __init__(self, labels: Tensor, share: Tensor) -> None:
+        self.labels, self.share = labels[:, None], share
 
-    def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
-        """The mean, and its slope by each score."""
+    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
         logarithm = scores.log_softmax(1)
-        value = -logarithm.gather(1, self.labels).double().mean()
-        slope = logarithm.exp_()
-        slope.scatter_add_(1, self.labels, torch.full_like(slope[:, :1], -1.0).expand_as(self.labels))
-        return float(value), slope.div_(len(scores))
+        value = -float(logarithm.gather(1, self.labels).double().sum() * self.share)
+        return value, logarithm.exp_()
+
+    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
+        minus = torch.full_like(chances[:, :1], -1.0)
+        return chances.scatter_add(1, self.labels, minus).mul_(self.share)
+
+    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
+        return torch.addcmul(chances, chances, chances, value=-1).mul_(self.share)
+
+    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
+        change = change * chances
+        return change.addcmul_(chances, change.sum(1, keepdim=True), value=-1).mul_(self.share)
 
 
 class Binary:
@@ -115,23 +136,77 @@ class Binary:
         self.signs = signs
         self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1)
 
-    def __call__(self, scores: Tensor) -> tuple[float, Tensor]:
-        """The sum of the means, and its slope by each score."""
-        margin = -self.signs * scores
-        slope = -self.signs * margin.sigmoid() * self.share
-        return float((softplus(margin) * self.share).double().sum()), slope
+    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
+        return float((softplus(-self.signs * scores) * self.share).double().sum()), scores.sigmoid()
+
+    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
+        return (chances - (self.signs > 0).to(chances.dtype)) * self.share
+
+    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
+        return chances * (1 - chances) * self.share
+
+    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
+        return self.curvature(chances) * change
 
 
-def _fit(turned: Tensor, loss: Loss, strength: float, *, scale: Tensor, start: Tensor) -> Tensor:
-    features, penalty = turned * scale, strength * scale.square()[:, None]
-    scaling = torch.cat([scale, scale.new_ones(1)])[:, None]
+class Search:
+    """Looks for the weights (R + 1, C) of the least penalised loss."""
 
-    def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weight = torch.from_numpy(flat).to(start.dtype).view_as(start)
-        value, slope = loss(predict(features, weight))
-        pull = penalty * weight[:-1]
-        gradient = torch.cat([torch.addmm(pull, features.T, slope), slope.sum(0, keepdim=True)])
-        return value + float((pull * weight[:-1]).sum()) / 2, gradient.double().flatten().numpy()
+    def __init__(self, features: Tensor, loss: Loss, penalty: Tensor) -> None:
+        self.features, self.loss, self.penalty = features, loss, penalty
 
-    found = minimize(objective, (start / scaling).double().flatten().numpy(), jac=True, method="L-BFGS-B", options=STOP)
-    return torch.from_numpy(found.x).to(start.dtype).view_as(start) * scaling
+    def minimise(self, starts: list[Tensor]) -> Tensor:
+        """Newton's method from the best of the starts."""
+        begun = [(start, *self.at(start)) for start in starts]
+        weight, value, chances = min(begun, key=lambda start: start[1])
+        for _ in range(NEWTON_STEPS):
+            slope = self.features.T @ self.loss.slope(chances) + self.penalty * weight
+            step = self.newton_step(slope, chances)
+            gain = -float((slope * step).sum()) / 2
+            if gain < CLOSE:
+                return weight + step
+            size = 1.0
+            while (ahead := self.at(weight + size * step))[0] > value - 2e-4 * size * gain:
+                size /= 2
+                if size < SMALLEST_STEP:  # only rounding is left
+                    return weight
+            weight, (value, chances) = weight + size * step, ahead
+        return weight
+
+    def at(self, weight: Tensor) -> tuple[float, Tensor]:
+        """The penalised loss, and the chances."""
+        value, chances = self.loss.at(self.features @ weight)
+        return value + float((self.penalty * weight.square()).sum()) / 2, chances
+
+    def newton_step(self, slope: Tensor, chances: Tensor) -> Tensor:
+        """Minus the slope divided by the curvature, about."""
+        bends = self.loss.curvature(chances)
+        parts = zip(self.features.split(AT_ONCE), bends.split(AT_ONCE), strict=True)
+        diagonal = sum((rows.square().T @ bend for rows, bend in parts), self.penalty).clamp_min(1e-30)
+
+        def product(change: Tensor) -> Tensor:
+            return self.features.T @ self.loss.bend(chances, self.features @ change) + self.penalty * change
+
+        # The curvature is nowhere less than the penalty, so that bounds what a better solution could still gain.
+        least = torch.where(self.penalty > 0, self.penalty, diagonal)
+        return conjugate_gradients(product, -slope, diagonal, least)
+
+
+def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor, diagonal: Tensor, least: Tensor) -> Tensor:
+    """About the x with product(x) = right, given the diagonal of the (positive) product and its least values."""
+    found, residual = torch.zeros_like(right), right.clone()
+    direction = residual / diagonal
+    length = first = float((residual * direction).sum())
+    for _ in range(PRODUCTS):
+        image = product(direction)
+        bend = float((direction * image).sum())
+        if bend <= 0:  # flat to rounding
+            break
+        found.add_(direction, alpha=length / bend)
+        residual.sub_(image, alpha=length / bend)
+        scaled = residual / diagonal
+        length, before = float((residual * scaled).sum()), length
+        if length <= UNSOLVED**2 * first or float((residual.square() / least).sum()) / 2 < CLOSE:
+            break
+        direction = scaled.add_(direction, alpha=length / before)
+    return found
