@@ -42,7 +42,7 @@ def test_a_part_has_as_many_of_each_class_and_all_test_images(tmp_path: Path) ->
 
 @pytest.mark.parametrize("count", ["", "0", "9", "5001", "-5", "many", "1e3"])
 def test_a_part_that_cannot_be(count: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="data: .*give 10 to 5000"):
+    with pytest.raises(UserError, match=r"data: .*give 10 to 5000"):
         open_images(f"sample:{count}", "train", size=32, root=tmp_path)
 
 
