@@ -1,0 +1,143 @@
+"""What is varied, group by group. Every variant changes the recipe demo/hnpm in the fields and settings it names."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trial import Trial
+
+from hardpair.methods import METHODS
+from hardpair.recipes import Recipe, find_recipe
+from hardpair.views import POLICIES
+
+METHODS["trial"] = Trial
+for _percent in (8, 35, 50, 80):
+    POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
+
+DATA, EPOCHS = "cifar10:10000", 8
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A name for the table, and what it changes."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    base: str = "demo/hnpm"
+
+    def recipe(self, seed: int) -> Recipe:
+        """The recipe; HNPM's settings are dropped where the method is another."""
+        base = find_recipe(self.base)
+        trial = self.fields.get("method") == "trial"
+        settings = {**({} if trial else base.settings), **self.settings}
+        changes = {"data": DATA, "epochs": EPOCHS, **self.fields}
+        return replace(base, name="study", seed=seed, settings=settings, **changes)
+
+
+def trial(name: str, *, epochs: int = EPOCHS, **settings: Any) -> Variant:
+    """A variant of the method in trial.py."""
+    return Variant(name, settings, {"method": "trial", "epochs": epochs})
+
+
+def hnpm(name: str, **settings: Any) -> Variant:
+    """A variant of HNPM's own settings."""
+    return Variant(name, settings)
+
+
+def fields(name: str, **changes: Any) -> Variant:
+    """A variant of the recipe's other fields."""
+    return Variant(name, {}, changes)
+
+
+def _map() -> Iterator[Variant]:
+    for ratio, thresholds in {
+        0.125: (0.15, 0.3, 1.2),
+        0.5: (0.3, 0.6, 1.2),
+        1.0: (0.6, 0.9, 1.05, 1.4, 1.8),
+        2.0: (1.2, 2.0),
+    }.items():
+        for threshold in thresholds:
+            yield hnpm(f"alpha ratio {ratio:g}, threshold {threshold:g}", alpha_neg=ratio, threshold=threshold)
+
+
+GROUPS: dict[str, tuple[Variant, ...]] = {
+    "base": (Variant("demo/hnpm"),),
+    "map": tuple(_map()),
+    "norm": (
+        hnpm("infinity norm", norm="inf"),
+        hnpm("infinity norm, threshold 1.5", norm="inf", threshold=1.5),
+        hnpm(
+            "infinity norm, mean, alpha ratio .0078, threshold .0094",
+            norm="inf",
+            reduce="mean",
+            alpha_neg=0.0078,
+            threshold=0.0094,
+        ),
+        hnpm("l2 norm, mean, alpha ratio .0078, threshold .0094", reduce="mean", alpha_neg=0.0078, threshold=0.0094),
+    ),
+    "head": (
+        hnpm("no head", head_hidden=0, head_outputs=0),
+        hnpm("linear head", head_hidden=0),
+        hnpm("head 1024-256", head_hidden=1024, head_outputs=256),
+        hnpm("head 2048-128", head_hidden=2048),
+    ),
+    "crop": tuple(
+        trial(f"crops from {p} %", teacher_view=f"balanced{p}", student_view=f"balanced{p}") for p in (8, 35, 50, 80)
+    ),
+    "student": (
+        hnpm("student: plain", student_view="plain"),
+        hnpm("student: plain, threshold 1", student_view="plain", threshold=1.0),
+        hnpm("student: crop and flip", student_view="crop"),
+        hnpm("both: strong", teacher_view="strong", student_view="strong"),
+    ),
+    "tau": (
+        *(hnpm(f"tau {tau:g}", tau=tau) for tau in (0.0, 0.9, 0.99, 0.999)),
+        trial("tau .5 to 1", tau_end=1.0),
+        trial("tau .9 to 1", tau=0.9, tau_end=1.0),
+    ),
+    "batch": tuple(fields(f"batch {size}", batch_size=size) for size in (80, 320, 640)),
+    "symmetric": (trial("symmetric", symmetric=True), trial("symmetric, half the epochs", symmetric=True, epochs=4)),
+    "rate": (
+        *(fields(f"rate {rate:g}", learning_rate=rate) for rate in (3e-4, 2e-3, 4e-3)),
+        fields("schedule: steps", schedule="steps"),
+        fields("warm-up of one epoch", warmup_epochs=1.0),
+        fields("weight decay 1e-4", weight_decay=1e-4),
+    ),
+    "mining": (
+        trial("relative 1", rule="relative", threshold=1.0),
+        trial("relative 1.2", rule="relative"),
+        trial("relative 1.5", rule="relative", threshold=1.5),
+        trial("nearest 10 %", rule="nearest", share=0.1),
+        trial("nearest 20 %", rule="nearest", share=0.2),
+        trial("nearest 40 %", rule="nearest", share=0.4),
+        trial("guard 10 %", guard=0.1),
+        trial("guard 10 %, relative 1.5", guard=0.1, rule="relative", threshold=1.5),
+        trial("mean of logs", form="mean_log"),
+        trial("corrected InfoNCE, all", form="infonce", threshold=9.0),
+        trial("corrected InfoNCE, threshold 1.2", form="infonce"),
+        trial("per teacher", anchors="teacher"),
+        trial("per teacher, relative 1.2", anchors="teacher", rule="relative"),
+        trial("per teacher and student", anchors="both"),
+        trial("per teacher, mean of logs", anchors="teacher", form="mean_log"),
+        trial("per teacher, queue 1024", anchors="teacher", queue=1024),
+        trial("per teacher, among teachers", anchors="teacher", among_teachers=True),
+        trial("both, among teachers", anchors="both", among_teachers=True),
+    ),
+    # The trained branch costs three forwards a view: how should it spend them?
+    "views": (
+        trial("two teacher views", crops=2, epochs=5),  # 7 forwards
+        trial("teacher at 24 px", crop_size=24, epochs=12),  # 2.7
+        trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
+        trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
+    ),
+    "rivals": (
+        *(
+            Variant(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
+            for t in (0.1, 0.2, 0.3, 0.5)
+        ),
+        *(Variant(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
+        *(Variant(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
+        *(Variant(f"simsiam, rate {r:g}", {}, {"epochs": 5, "learning_rate": r}, "demo/simsiam") for r in (1e-3, 2e-3)),
+    ),
+}
