@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from hardpair.data import Images
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
-from hardpair.train.trainer import build_method, fresh_encoder
+from hardpair.train.step import build_method, fresh_encoder
 from hardpair.views import Draw, plain_view
 
 MOST = 256  # images counted at once
