@@ -6,6 +6,7 @@ averages gradients over processes, so a loss that is a mean over a process's own
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,12 +37,21 @@ def gather(rows: Tensor, *, gradient: bool = False) -> Tensor:
         return rows
     rows = rows.contiguous()
     if gradient:
-        from torch.distributed.nn.functional import all_gather
-
-        return torch.cat(list(all_gather(rows)))
+        gathered: Tensor = _Gather.apply(rows)
+        return gathered
     parts = [torch.empty_like(rows) for _ in range(count())]
     dist.all_gather(parts, rows.detach())
     return torch.cat(parts)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx: Any, rows: Tensor) -> Tensor:
+        return gather(rows)
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        return own_rows(total(gradients[0]))
 
 
 def own_rows(rows: Tensor) -> Tensor:
@@ -53,9 +63,27 @@ def total(values: Tensor) -> Tensor:
     """The sum over processes; no gradient."""
     values = values.detach()
     if count() > 1:
-        values = values.clone()
+        values = values.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(values)
     return values
+
+
+def total_with_gradient(values: Tensor) -> Tensor:
+    """The sum over processes; what every process does with it flows back to each."""
+    if count() == 1:
+        return values
+    summed: Tensor = _Total.apply(values)
+    return summed
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx: Any, values: Tensor) -> Tensor:
+        return total(values)
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        return total(gradients[0])
 
 
 def mean(values: Tensor) -> Tensor:

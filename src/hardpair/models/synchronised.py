@@ -55,14 +55,12 @@ class SynchronisedNorm(nn.Module):
 
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all processes, with gradient; the running ones follow."""
-        from torch.distributed.nn.functional import all_reduce
-
         axes = [axis for axis in range(x.ndim) if axis != 1]
         count = processes.count() * x.numel() // x.shape[1]
-        mean = all_reduce(x.sum(axes)) / count if processes.count() > 1 else x.mean(axes)
+        mean = processes.total_with_gradient(x.sum(axes)) / count
         shape = (1, -1, *[1] * (x.ndim - 2))
         squares = (x - mean.view(shape)).square().sum(axes)  # about the mean: nothing cancels
-        variance = (all_reduce(squares) if processes.count() > 1 else squares) / count
+        variance = processes.total_with_gradient(squares) / count
         with torch.no_grad():
             self.num_batches_tracked += 1
             self.running_mean.lerp_(mean, self.momentum)

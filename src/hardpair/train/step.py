@@ -1,9 +1,11 @@
 """One step of training: rows to views to loss to new weights, alone or as one of several processes."""
 
+import inspect
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,9 +68,8 @@ class Stepper:
         self.statistics = [b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)]
         self.statistics_before = [torch.empty_like(b) for b in self.statistics]
         self.epoch = -1
-        if processes.count() > 1:  # buffers are the same everywhere by themselves
-            places = [device] if device.type == "cuda" else None
-            self.forward = DistributedDataParallel(self.method, places, broadcast_buffers=False)
+        if processes.count() > 1:
+            self.forward = _averaging_gradients(self.method, device)
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
         """Do a step; all processes learn whether any of them was asked to stop."""
@@ -78,17 +79,18 @@ class Stepper:
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
         draw = Draw(self.recipe.seed, step, self.positions, rows=rows.to(self.device, non_blocking=True))
-        torch._foreach_copy_(self.statistics_before, self.statistics)
+        _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, draw))
         outputs["loss"].backward()
         outputs["gradient_norm"] = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
         finite = bool((outputs["loss"].detach() + outputs["gradient_norm"]).isfinite())
         broken, stop = processes.any_says(not finite, asked_to_stop(), device=self.device)
         if broken:
-            torch._foreach_copy_(self.statistics, self.statistics_before)
+            _copy(self.statistics_before, self.statistics)
         else:
             self.optimiser.step()
             self.method.after_step((step + 1) / self.total)
+            self._agree_on_statistics()
         self.optimiser.zero_grad(set_to_none=True)
         return Done(outputs, rows, waited, sound=not broken, stop=stop)
 
@@ -99,3 +101,24 @@ class Stepper:
             self.epoch = epoch
             self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
         return processes.own_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
+
+    def _agree_on_statistics(self) -> None:
+        """Batch norms that see only their process's part of the batch would drift apart: all take the mean."""
+        if processes.count() > 1 and not self.method.whole_batch_norm:
+            for buffer in self.statistics:
+                if buffer.is_floating_point():
+                    buffer.copy_(processes.mean(buffer))
+
+
+def _copy(source: list[Tensor], target: list[Tensor]) -> None:
+    if target:  # not every network has batch norms, and torch refuses empty lists
+        torch._foreach_copy_(target, source)
+
+
+def _averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
+    """Buffers are not sent around at every step: memories and statistics are the same everywhere by themselves."""
+    known = inspect.signature(DistributedDataParallel).parameters
+    places: Any = [device] if device.type == "cuda" else None
+    no_sending = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # before torch 2.15
+    options: dict[str, Any] = {no_sending: False}
+    return DistributedDataParallel(method, places, **options)
