@@ -5,6 +5,7 @@ Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ Each verb explains itself: hardpair pretrain --help"""
 
 def pretrain(arguments: Sequence[str]) -> int:
     """Train an encoder."""
+    from hardpair import processes
     from hardpair.recipes.command import parse_recipe
     from hardpair.train import pretrain as train
 
@@ -45,10 +47,12 @@ def pretrain(arguments: Sequence[str]) -> int:
         checkpoint_every=place.checkpoint_every,
     )
     if outcome.status == "stopped":
-        print(f"stopped at step {outcome.step}; the same command with --resume goes on from there")
-        return 128 + (outcome.signal or 0)
-    print(f"{run}: finished; judge it with: hardpair evaluate {run}")
-    return 0
+        words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"
+    else:
+        words = f"{run}: finished; judge it with: hardpair evaluate {run}"
+    if processes.is_first():
+        print(words)
+    return 128 + (outcome.signal or 0) if outcome.status == "stopped" else 0
 
 
 def evaluate(arguments: Sequence[str]) -> int:
@@ -170,6 +174,8 @@ def in_words(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError):  # a full disk, a folder that may not be read
         return f"{error.filename or 'a file'}: {error.strerror or error}"
+    if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
+        return "another process of this run has ended; what it said is above or on its own machine"
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error):
         return "out of memory; lower batch_size, image_size or width"
     return None
@@ -184,6 +190,8 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}{nearest(verb, VERBS)}")
+    if verb != "pretrain" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError(f"{verb}: works in one process; start it without torchrun")
     return VERBS[verb](arguments)
 
 

@@ -4,6 +4,7 @@ The rows of a global batch are dealt out in order: the first process has the fir
 averages gradients over processes, so a loss that is a mean over a process's own rows needs nothing from here.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +25,8 @@ def place() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process speaks and writes for all."""
-    return place() == 0
+    """Whether this process speaks and writes for all, those included that torchrun started and that have not joined."""
+    return (place() if count() > 1 else int(os.environ.get("RANK", "0"))) == 0
 
 
 def gather(rows: Tensor, *, gradient: bool = False) -> Tensor:

@@ -61,7 +61,8 @@ class Trainer:
     def run_until(self, last: int) -> Outcome:
         """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
         if self.log.has("end"):
-            print(f"{self.run} is finished already")
+            if processes.is_first():
+                print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
         notes = self._restore()
         began = time.monotonic()
