@@ -1,5 +1,6 @@
 """The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -43,7 +44,7 @@ def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Red
 
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         return _distances(normalise(_at_least_float32(u_prime), norm), normalise(_at_least_float32(u), norm), reduce)
 
 
@@ -70,7 +71,7 @@ def hnpm_loss(
     every other image of the batch is a negative. Returns the loss, its two parts, the share of pairs ``mined``
     and the share of anchors left ``empty``.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         teacher = normalise(_at_least_float32(u), norm)  # (N, D)
         student = normalise(_at_least_float32(u_prime), norm)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
@@ -95,3 +96,10 @@ def hnpm_loss(
 
 def _at_least_float32(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """No autocast on this device; one that knows of none (meta, where only shapes are computed) needs nothing."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
