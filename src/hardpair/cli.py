@@ -13,11 +13,12 @@ from pathlib import Path
 
 from hardpair.arguments import parse
 from hardpair.errors import UserError, nearest
-from hardpair.options import Evaluate, Place, Recipes, Report
+from hardpair.options import Evaluate, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
   hardpair pretrain [RECIPE] [--field value …]    train an encoder; without RECIPE, the demo on bundled photos
+  hardpair plan [RECIPE] [--gpus N …]             what that will need: work, memory, disk, time; nothing is run
   hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
   hardpair report RUN                             tables, curves and one page to look at
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
@@ -53,6 +54,18 @@ def pretrain(arguments: Sequence[str]) -> int:
     if processes.is_first():
         print(words)
     return 128 + (outcome.signal or 0) if outcome.status == "stopped" else 0
+
+
+def plan(arguments: Sequence[str]) -> int:
+    """Say what a training will need."""
+    from hardpair.recipes.command import parse_recipe
+    from hardpair.train.plan import Gpus, make_plan
+    from hardpair.train.plan_words import plan_json, plan_text
+
+    recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
+    made = make_plan(recipe, Gpus(options.gpus, options.tflops, options.memory * 1e9), images=options.images)
+    print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
+    return 0
 
 
 def evaluate(arguments: Sequence[str]) -> int:
@@ -141,6 +154,7 @@ def recipes(arguments: Sequence[str]) -> int:
 
 VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "pretrain": pretrain,
+    "plan": plan,
     "evaluate": evaluate,
     "report": report,
     "compare": compare,

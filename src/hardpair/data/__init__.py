@@ -1,7 +1,5 @@
 """Where images come from: the bundled sample, CIFAR-10, or any folder of pictures."""
 
-import difflib
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +10,15 @@ from hardpair.data.cifar10 import read_cifar10
 from hardpair.data.folder import read_folder
 from hardpair.data.images import Images, Split
 from hardpair.data.label_lists import label_subset
+from hardpair.data.names import NAMES, as_folder
 from hardpair.data.order import epoch_order
+from hardpair.data.outline import outline_images
 from hardpair.data.sample import read_sample
-from hardpair.data.subsets import hold_out
+from hardpair.data.subsets import hold_out, some_of_each
 from hardpair.errors import UserError
 
-__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images"]
+__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images", "outline_images"]
 
-NAMES = ("sample", "cifar10")
 LEAST_SIZE = 8
 
 
@@ -33,28 +32,8 @@ def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
     name, colon, count = data.partition(":")
     if name in NAMES:
         images = read_sample(split) if name == "sample" else read_cifar10(root, split)
-        return _resize(_some(images, data, count) if colon and split == "train" else images, size)
-    if not _is_path(data):
-        near = difflib.get_close_matches(data.lower(), NAMES, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"data: {data!r} is unknown; {hint}give {', '.join(NAMES)} or the path of a folder of images")
-    return read_folder(Path(data).expanduser(), split, size)
-
-
-def _some(images: Images, data: str, count: str) -> Images:
-    """So many of each class, always the same."""
-    wanted = int(count) if count.isdecimal() else 0
-    if images.labels is None or not len(images.classes) <= wanted <= len(images):
-        raise UserError(f"data: {data!r} asks for {count or 'no'} images; give {len(images.classes)} to {len(images)}")
-    if wanted == len(images):
-        return images
-    _, chosen = hold_out(images.labels, share=wanted / len(images), seed=0)
-    return replace(images.select(chosen), name=f"{data}/train")
-
-
-def _is_path(data: str) -> bool:
-    """Whether it is a file or folder, or at least written like one."""
-    return data != "" and (os.sep in data or data.startswith(("~", ".")) or os.access(data, os.F_OK))
+        return _resize(some_of_each(images, data, count) if colon and split == "train" else images, size)
+    return read_folder(as_folder(data), split, size)
 
 
 def _resize(images: Images, size: int) -> Images:

@@ -1,5 +1,6 @@
 """The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -49,7 +50,7 @@ def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Red
 
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         return _distances(normalise(_at_least_float32(u_prime), norm), normalise(_at_least_float32(u), norm), reduce)
 
 
@@ -85,7 +86,7 @@ def hnpm_loss(
     own teachers against all of them, and the sums are added up. The gradient needs no more than that, since students
     carry none; where they do (an ablation), it flows back through the gathering.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         teacher = normalise(_at_least_float32(u), norm)  # (N, D)
         student = normalise(_at_least_float32(u_prime), norm)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
@@ -144,3 +145,10 @@ def _sums_of_part(
 
 def _at_least_float32(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """No autocast on this device; one that knows of none (meta, where only shapes are computed) needs nothing."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()

@@ -35,11 +35,11 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
     views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows))
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         plain(plain_view(batch))
-    return _step(method, views) / int(forward.get_total_flops())
+    return step_operations(method, views) / int(forward.get_total_flops())
 
 
-def _step(method: Method, views: list[Tensor]) -> int:
-    """Operations of one forward and backward."""
+def step_operations(method: Method, views: list[Tensor]) -> int:
+    """Floating point operations of one forward and backward; a multiplication and its addition are two."""
     with FlopCounterMode(display=False) as counter:
         method(views)["loss"].backward()
     return int(counter.get_total_flops())
