@@ -18,7 +18,7 @@ from hardpair.data import outline_images
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.plan import Gpus, make_plan
-from hardpair.train.trainer import build_method
+from hardpair.train.step import build_method
 from hardpair.views import Draw
 
 NAMES = ("imagenet/hnpm", "imagenet/simclr", "imagenet/byol", "imagenet/simsiam")

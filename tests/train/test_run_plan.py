@@ -21,7 +21,7 @@ from hardpair.train.cost import forward_equivalents
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.plan import Gpus, Plan, make_plan
 from hardpair.train.plan_words import enough_gpus, most_images, plan_json, plan_text, verdict
-from hardpair.train.trainer import build_method
+from hardpair.train.step import build_method
 from hardpair.views import Draw
 
 ROOT = Path(__file__).parents[2]

@@ -29,6 +29,15 @@ class Meter:
         self.features = outputs["features"]
         self.steps, self.images, self.waited = self.steps + 1, self.images + images, self.waited + waited
 
+    def state(self) -> dict[str, Tensor]:
+        """What was added up so far, for a checkpoint: a run that goes on from there logs the same averages."""
+        return {**self.sums, "steps": torch.tensor(self.steps)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        self.sums = {name: value for name, value in state.items() if name != "steps"}
+        self.steps = int(state["steps"]) if state else 0
+
     def read(self) -> dict[str, float]:
         """Averages since the last reading."""
         assert self.features is not None

@@ -14,7 +14,7 @@ from hardpair.data import Images
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
 from hardpair.train.cost import step_operations
-from hardpair.train.trainer import build_method, fresh_encoder
+from hardpair.train.step import build_method, fresh_encoder
 from hardpair.views import Draw
 
 META = torch.device("meta")

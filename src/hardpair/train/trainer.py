@@ -49,7 +49,7 @@ class Trainer:
         self.stepper = Stepper(recipe, images, device)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
-        self.log = Log(run / "log.jsonl")
+        self.log, self.meter = Log(run / "log.jsonl"), Meter()
         self.step = 0
         self.skipped = 0  # steps in a row
         self.troubles: set[str] = set()
@@ -92,7 +92,6 @@ class Trainer:
 
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
         """Step by step to the last, or until some process is asked to stop, which is returned."""
-        meter = Meter()
         self.method.train()
         stop = False
         while self.step < last and not stop:
@@ -101,12 +100,12 @@ class Trainer:
             self.step += 1
             if done.sound:
                 self.skipped = 0
-                meter.add(done.outputs, images=self.recipe.batch_size, waited=done.waited)
+                self.meter.add(done.outputs, images=self.recipe.batch_size, waited=done.waited)
             else:
                 self._skip(done, display)
             display.step(self.step)
-            if meter.steps and (self.step % LOG_EVERY == 0 or self.step == last):
-                values = self._log_figures(meter)
+            if self.meter.steps and (self.step % LOG_EVERY == 0 or self.step == last):
+                values = self._log_figures()
                 display.figures(self.step, values)
                 self._warn(values, display)
             if self.step % self.checkpoint_every == 0 and self.step < last:
@@ -133,8 +132,8 @@ class Trainer:
             display.say(f"warning at step {self.step}: {troubles[kind]}")
         self.troubles = set(troubles)
 
-    def _log_figures(self, meter: Meter) -> dict[str, float]:
-        values = meter.read()
+    def _log_figures(self) -> dict[str, float]:
+        values = self.meter.read()
         values["epoch"] = round(self.step / self.stepper.steps_per_epoch, 3)
         values["learning_rate"] = self.optimiser.param_groups[0]["lr"]
         self.log.write("step", step=self.step, **values)
@@ -145,6 +144,7 @@ class Trainer:
             checkpoint, notes = load_checkpoint(self.run / "checkpoints")
         if checkpoint is not None:
             restore(checkpoint, self.method, self.optimiser)
+            self.meter.restore(checkpoint.part("meter"))
             self.step = checkpoint.step
             notes.append(f"resuming {self.run} at step {self.step} of {self.total}")
         self.log.rewind(self.step)
@@ -155,10 +155,11 @@ class Trainer:
 
     def _save(self) -> None:
         """The first process saves for all: everywhere the same is true."""
+        meter = {name: processes.mean(value.float()) for name, value in self.meter.state().items()}
         if not processes.is_first():
             return
         _require_finite(self.step, *self.method.state_dict().values())
-        save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser)
+        save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser, meter)
         save_encoder(self.method.encoder, self.run, step=self.step)
         if (layer := self.method.head_layer()) is not None:
             save_head_layer(layer, self.run)
