@@ -1,0 +1,38 @@
+#!/bin/bash
+# Pretraining on several nodes under SLURM; it goes on where it stopped after a time limit or a preemption.
+#
+#   sbatch scripts/slurm.sh imagenet/hnpm --data /path/to/imagenet/train --run runs/imagenet-hnpm
+#
+#SBATCH --job-name=hardpair
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=64
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+# Two minutes before the end every step gets SIGTERM: the run saves and ends with code 143.
+#SBATCH --signal=TERM@120
+set -uo pipefail
+
+first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun \
+  --nnodes="$SLURM_JOB_NUM_NODES" \
+  --nproc-per-node="$SLURM_GPUS_ON_NODE" \
+  --max-restarts=3 \
+  --rdzv-id="$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}" \
+  --rdzv-backend=c10d \
+  --rdzv-endpoint="$first_node:29500" \
+  -m hardpair -- pretrain "$@" --resume &
+step=$!
+trap 'stopped=yes' TERM   # the batch script must outlive the signal that its step is given
+stopped=no
+wait "$step"; code=$?
+[ "$stopped" = yes ] && { wait "$step"; code=$?; }
+
+if [ "$stopped" = yes ] && [ "$code" -ne 0 ]; then
+  echo "saved; the job goes back into the queue"
+  scontrol requeue "$SLURM_JOB_ID"
+  exit 0
+fi
+exit "$code"
