@@ -11,11 +11,13 @@
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
-# Two minutes before the end every step gets SIGTERM: the run saves and ends with code 143.
-#SBATCH --signal=TERM@120
+# Two minutes before the end this script gets SIGTERM and hands it on: the run saves and ends.
+#SBATCH --signal=B:TERM@120
 set -uo pipefail
 
 first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+stopped=no
+trap 'stopped=yes; kill -TERM "$step"' TERM
 srun torchrun \
   --nnodes="$SLURM_JOB_NUM_NODES" \
   --nproc-per-node="$SLURM_GPUS_ON_NODE" \
@@ -25,12 +27,10 @@ srun torchrun \
   --rdzv-endpoint="$first_node:29500" \
   -m hardpair -- pretrain "$@" --resume &
 step=$!
-trap 'stopped=yes' TERM   # the batch script must outlive the signal that its step is given
-stopped=no
-wait "$step"; code=$?
-[ "$stopped" = yes ] && { wait "$step"; code=$?; }
-
-if [ "$stopped" = yes ] && [ "$code" -ne 0 ]; then
+wait "$step"
+code=$?
+if [ "$stopped" = yes ]; then # the signal ended the wait, not the run
+  wait "$step"
   echo "saved; the job goes back into the queue"
   scontrol requeue "$SLURM_JOB_ID"
   exit 0
