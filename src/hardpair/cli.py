@@ -3,6 +3,7 @@
 Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 """
 
+import io
 import json
 import logging
 import shlex
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hardpair.arguments import parse
-from hardpair.errors import UserError, nearest
+from hardpair.errors import UserError, nearest, printable
 from hardpair.options import Evaluate, Place, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
@@ -145,9 +146,14 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
+
+
 def main() -> None:
     """Run a verb; a user's mistake is one line and exit code 2."""
     arguments = sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be text
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP)
@@ -169,8 +175,8 @@ def in_words(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError):  # a full disk, a folder that may not be read
-        return f"{error.filename or 'a file'}: {error.strerror or error}"
-    if isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error):
+        return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
+    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
         return "out of memory; lower batch_size, image_size or width"
     return None
 

@@ -15,7 +15,7 @@ from hardpair.data.label_lists import label_subset
 from hardpair.data.order import epoch_order
 from hardpair.data.sample import read_sample
 from hardpair.data.subsets import hold_out
-from hardpair.errors import UserError
+from hardpair.errors import UserError, shown
 
 __all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images"]
 
@@ -35,17 +35,20 @@ def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
         images = read_sample(split) if name == "sample" else read_cifar10(root, split)
         return _resize(_some(images, data, count) if colon and split == "train" else images, size)
     if not _is_path(data):
-        near = difflib.get_close_matches(data.lower(), NAMES, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(data[:100].lower(), NAMES, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"data: {data!r} is unknown; {hint}give {', '.join(NAMES)} or the path of a folder of images")
-    return read_folder(Path(data).expanduser(), split, size)
+        raise UserError(
+            f"data: {shown(data)} is unknown; {hint}give {', '.join(NAMES)} or the path of a folder of images"
+        )
+    return read_folder(_folder(data), split, size)
 
 
 def _some(images: Images, data: str, count: str) -> Images:
     """So many of each class, always the same."""
-    wanted = int(count) if count.isdecimal() else 0
+    wanted = int(count) if count.isdecimal() and len(count) < 20 else 0
     if images.labels is None or not len(images.classes) <= wanted <= len(images):
-        raise UserError(f"data: {data!r} asks for {count or 'no'} images; give {len(images.classes)} to {len(images)}")
+        bounds = f"{len(images.classes)} to {len(images)}"
+        raise UserError(f"data: {shown(data)} is not a number of images that there are; give {bounds}")
     if wanted == len(images):
         return images
     _, chosen = hold_out(images.labels, share=wanted / len(images), seed=0)
@@ -54,7 +57,20 @@ def _some(images: Images, data: str, count: str) -> Images:
 
 def _is_path(data: str) -> bool:
     """Whether it is a file or folder, or at least written like one."""
-    return data != "" and (os.sep in data or data.startswith(("~", ".")) or os.access(data, os.F_OK))
+    if data == "" or "\0" in data:
+        return False
+    return os.sep in data or data.startswith(("~", ".")) or os.access(data, os.F_OK)
+
+
+def _folder(data: str) -> Path:
+    """The path, with ~ for the home folder; recipes come from strangers too, and may name anything."""
+    try:
+        path = Path(data).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long; the home of nobody
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"data: {shown(data)} cannot be the path of a folder ({reason})") from error
+    return path
 
 
 def _resize(images: Images, size: int) -> Images:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from hardpair.data.printable import printable
+from hardpair.errors import printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name says: SUN397 has GIFs named .jpg
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million

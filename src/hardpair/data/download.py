@@ -15,9 +15,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from hardpair.data.printable import printable
 from hardpair.data.progress import progress
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 
 CHUNK = 1 << 20
 

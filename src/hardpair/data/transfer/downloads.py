@@ -4,9 +4,8 @@ import zipfile
 from pathlib import Path
 
 from hardpair.data.download import fetch
-from hardpair.data.printable import printable
 from hardpair.data.transfer.sets import MissingSetError, TransferSet
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 from hardpair.files import write_atomically
 
 PARTITIONS_URL = "https://vision.princeton.edu/projects/2010/SUN/download/Partitions.zip"
