@@ -5,7 +5,7 @@ RUN ?= runs/demo
 FIELDS ?=
 LONG := benchmarks/peer_learning.py
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test soak check bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -19,6 +19,9 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 
 test: .venv/.dev  ## run all tests
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+soak: .venv/.dev  ## the long form of the fault tests (minutes)
+	$(BIN)/python -m pytest -m soak
 
 check: .venv/.dev  ## format, lint and types, as CI checks them
 	$(BIN)/ruff format --check .
