@@ -90,3 +90,22 @@ DEEP = "[" * 100_000 + "]" * 100_000
 """JSON that Python's own reader gives up on."""
 STEEP = '{"a": ' * 900 + "1" + "}" * 900
 """JSON that Python reads, and then cannot print or compare."""
+
+
+def npy(header: str, data: bytes = b"") -> bytes:
+    """A file of numpy's with this header, whatever it says."""
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+BAD_NPY = {
+    "more than there is": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976, 16), }\n"),
+    "a shape of 40 digits": npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({10**40}, 16), }}\n"),
+    "negative": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 16), }\n", bytes(64)),
+    "deep": npy("(" * 9000),
+    "deep signs": npy("-" * 9000 + "1"),
+    "a call": npy("__import__('os').system('true')"),
+    "objects": npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 16), }\n", bytes(128)),
+    "a longer header than the file": b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
+    "nothing": b"",
+}
+"""None of these may be taken for cached pixels or features."""
