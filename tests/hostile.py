@@ -3,11 +3,13 @@
 import json
 import pickle
 import resource
+import signal
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 
 class Trap:
@@ -31,21 +33,37 @@ def trap(folder: Path) -> tuple[bytes, Path]:
 
 
 @contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """A watchdog: what hangs fails."""
+
+    def bark(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, bark)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
 def little_memory(megabytes: int) -> Iterator[None]:
     """Fails where the process grows by more than that, even for a moment."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far; elsewhere the test is weaker
-    before = _peak()
+    before = peak_memory()
     yield
-    assert _peak() - before < megabytes * 1024
+    assert peak_memory() - before < megabytes
 
 
-def _peak() -> int:
-    """Kilobytes."""
-    status = Path("/proc/self/status")
+def peak_memory() -> float:
+    """The most that this process has had in memory, in megabytes."""
+    status = Path("/proc/self/status")  # getrusage of a started process may count that of the one that started it
     lines = status.read_text().splitlines() if status.exists() else []
     marks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
-    return marks[0] if marks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (marks[0] if marks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
 
 
 def safetensors(header: object, data: bytes = b"", *, length: int | None = None) -> bytes:
