@@ -32,12 +32,16 @@ def trap(folder: Path) -> tuple[bytes, Path]:
     return content, canary
 
 
+class HangError(BaseException):
+    """Not an Exception, so that nobody takes it for trouble with a file."""
+
+
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
     """A watchdog: what hangs fails."""
 
     def bark(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"not done after {seconds} s")
+        raise HangError(f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, bark)
     signal.alarm(seconds)
