@@ -70,10 +70,10 @@ def test_the_good_part_alone_unpacks(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "b.bin").read_bytes() == b"bbb"
 
 
-def test_a_gigabyte_of_zeros_in_a_megabyte(tmp_path: Path) -> None:
+def test_zeros_are_not_unpacked_to_their_end(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "x.tar.gz", "wb", compresslevel=1) as out:
         out.write(block("set/x", 2**30))
-        for _ in range(64):
+        for _ in range(4):
             out.write(bytes(2**22))
     with within(10), little_memory(100), pytest.raises(UserError, match="it holds more than it should"):
         unpack(tmp_path / "x.tar.gz", tmp_path / "out", LIMITS)

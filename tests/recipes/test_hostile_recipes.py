@@ -61,10 +61,11 @@ def test_strange_values_are_one_short_line(changes: dict[str, object], words: st
     assert len(str(caught.value)) < 500
 
 
-def run_with(folder: Path, content: object) -> Path:
-    """A stranger's run: an encoder, and a recipe that is not as it should be."""
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stranger's run: an encoder, and a recipe that each test writes."""
+    folder = tmp_path_factory.mktemp("run")
     save_encoder(build_encoder("resnet10", width=1 / 16, small_images=True), folder, step=3)
-    (folder / "recipe.json").write_text(content if isinstance(content, str) else json.dumps(content))
     return folder
 
 
@@ -73,7 +74,7 @@ def run_with(folder: Path, content: object) -> Path:
     [
         (DEEP, "nested too deeply"),
         (STEEP, "nested too deeply"),
-        ('{"name": "x"' + " " * 100_000_000 + "}", "100,000,013 bytes, over 1,000,000"),
+        ('{"name": "x"' + " " * 10_000_000 + "}", "10,000,013 bytes, over 1,000,000"),
         ("null", "TypeError"),
         ("[]", "TypeError"),
         ('"recipe"', "TypeError"),
@@ -88,9 +89,9 @@ def run_with(folder: Path, content: object) -> Path:
         ({"name": ["x"]}, "name: must be text"),
     ],
 )
-def test_evaluation_refuses_it_by_file_and_field(tmp_path: Path, content: object, words: str) -> None:
+def test_evaluation_refuses_it_by_file_and_field(run: Path, tmp_path: Path, content: object, words: str) -> None:
     whole = {**find_recipe("demo").to_json(), **content} if isinstance(content, dict) else content
-    run = run_with(tmp_path, whole)
+    (run / "recipe.json").write_text(whole if isinstance(whole, str) else json.dumps(whole))
     with within(5), pytest.raises(UserError, match=words) as caught:
         evaluate_run(run, ["knn"], data_root=tmp_path, device=torch.device("cpu"), say=print)
     assert str(caught.value).startswith(str(run / "recipe.json"))
@@ -112,8 +113,6 @@ ODD_DATA = {
     "/dev/null": "is a file",
     "/dev/zero": "is a file",
     "sample:" + "9" * 5000: "is not a number of images",
-    "sample:-1": "is not a number of images",
-    "sample:٣٠٠٠٠": "is not a number of images",
     "cifar10/../..": "no such folder",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from corruptions import check_fallback, damage, write_two
+from corruptions import FILES, Content, check_fallback, damage, write_two
 from hostile import BAD_SAFETENSORS, DEEP, STEEP, Trap, trap
 from safetensors.torch import load, save
 from torch import nn
@@ -17,9 +17,17 @@ from hardpair.errors import UserError
 from hardpair.train.checkpoints import Checkpoint, _written, load_checkpoint, restore, save_checkpoint
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Content, Content]:
+    return write_two(tmp_path_factory.mktemp("two"))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_two(tmp_path)
+def folder(tmp_path: Path, two: tuple[Content, Content]) -> Path:
+    for step, content in enumerate(two, 1):
+        (tmp_path / f"{step:09d}").mkdir()
+        for name in FILES:
+            (tmp_path / f"{step:09d}" / name).write_bytes(content[name])
     return tmp_path
 
 
@@ -46,11 +54,10 @@ def test_random_damage_is_noticed(tmp_path: Path) -> None:
     check_fallback(tmp_path, trials=40, seed=0)
 
 
-def test_the_damage_is_of_every_kind(tmp_path: Path) -> None:
+def test_the_damage_is_of_every_kind(two: tuple[Content, Content]) -> None:
 
-    first, second = write_two(tmp_path)
     draw = random.Random(0)
-    kinds = {damage(first, second, draw)[0] for _ in range(300)}
+    kinds = {damage(*two, draw)[0] for _ in range(300)}
     assert len(kinds) == 2 * 7  # six in one file and one between files, for each of the two files
 
 
