@@ -22,7 +22,7 @@ from hardpair.data import Images, epoch_order, open_images
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import load_checkpoint
-from hardpair.train.trainer import build_method
+from hardpair.train.step import build_method
 from hardpair.views import Draw
 
 

@@ -8,7 +8,6 @@ the ratio is that of the best times, since other work on a shared machine only e
 resnet18 of width .25.
 """
 
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from hardpair.data import open_images
 from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.meter import Meter
-from hardpair.train.trainer import Trainer
+from hardpair.train.step import Stepper
 from hardpair.views import plain_view
 
 SECONDS = 25.0  # an encoder
@@ -29,25 +28,28 @@ def measure(encoder: str, width: float) -> tuple[float, float]:
     """Best seconds of the bare work and of a whole step."""
     recipe = replace(find_recipe("demo"), encoder=encoder, width=width)
     images = open_images("sample", "train", size=32, root=Path())
-    with tempfile.TemporaryDirectory() as folder:
-        trainer, meter = Trainer(recipe, Path(folder), images, pick_device("cpu"), 10**9), Meter()
-        method = trainer.method
-        view = plain_view(images.pixels[: recipe.batch_size]).contiguous(memory_format=torch.channels_last)
-        student = method.student[0]
+    stepper, meter = Stepper(recipe, images, pick_device("cpu")), Meter()
+    method = stepper.method
+    view = plain_view(images.pixels[: recipe.batch_size]).contiguous(memory_format=torch.channels_last)
+    student = method.student[0]
 
-        def bare() -> None:
-            method.encoder(view).sum().backward()
-            with torch.no_grad():
-                student(view)
+    def bare() -> None:
+        method.encoder(view).sum().backward()
+        with torch.no_grad():
+            student(view)
 
-        times: dict[str, list[float]] = {"bare": [], "step": []}
-        until = time.perf_counter() + SECONDS * (4 if width == 1 else 1)
-        while time.perf_counter() < until:
-            for name, work in (("bare", bare), ("step", lambda: trainer._one_step(meter))):
-                method.zero_grad(set_to_none=True)
-                began = time.perf_counter()
-                work()
-                times[name].append(time.perf_counter() - began)
+    def whole() -> None:
+        done = stepper.take(0)
+        meter.add(done.outputs, images=recipe.batch_size, waited=done.waited)
+
+    times: dict[str, list[float]] = {"bare": [], "step": []}
+    until = time.perf_counter() + SECONDS * (4 if width == 1 else 1)
+    while time.perf_counter() < until:
+        for name, work in (("bare", bare), ("step", whole)):
+            method.zero_grad(set_to_none=True)
+            began = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - began)
     return min(times["bare"]), min(times["step"])
 
 

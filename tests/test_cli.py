@@ -23,6 +23,23 @@ from hardpair.cli import main
         (["pretrain", "--device", "tpu9"], "device: 'tpu9' cannot be used"),
         (["pretrain", "--threads", "-1"], "threads"),
         (["pretrain", "--checkpoint-every", "0"], "checkpoint_every"),
+        (["plan", "dmeo"], "recipe: there is no 'dmeo'; did you mean demo"),
+        (["plan", "--gpu", "3"], "--gpu: there is no such option; did you mean --gpus"),
+        (["plan", "--gpus", "3"], "batch_size: 160 cannot be divided among 3 GPUs; 159 can"),
+        (["plan", "--gpus", "0"], "gpus: must be between 1 and"),
+        (["plan", "--gpus", "160"], "gpus: 160 leave one image"),
+        (["plan", "--gpus", "320"], "batch_size: 160 cannot be divided among 320 GPUs; 640 can"),
+        (["plan", "--tflops", "0"], "tflops: must be between"),
+        (["plan", "--memory", "-1"], "memory: must be between"),
+        (["plan", "--memory", "nan"], "memory: must be between"),
+        (["plan", "--images", "1"], "images: must be between 2 and"),
+        (["plan", "--images", "100"], "batch_size: 160 is more than the 100 training images"),
+        (["plan", "--data", "no/such/folder"], "no/such/folder: no such folder"),
+        (["plan", "--data", "cifar"], "did you mean cifar10"),
+        (["plan", "--data", "sample:7"], "give 10 to 5000"),
+        (["plan", "demo/infomin", "--image-size", "16"], "image_size: infomin's jigsaw"),
+        (["plan", "--encoder", "resnet51"], "encoder: there is no 'resnet51'"),
+        (["plan", "--run", "runs/x"], "--run: there is no such option"),
         (["evaluate", "nowhere"], "nowhere"),
         (["evaluate"], "run"),
         (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),
@@ -62,6 +79,26 @@ def test_help_teaches(hardpair, monkeypatch, capsys):
     text = capsys.readouterr().out
     for words in ("demo", "--tau", "share of the old student", "--batch-size", "--resume"):
         assert words in text
+
+
+def test_plan_in_a_real_process(hardpair, tmp_path):
+    done = hardpair("plan", "demo/simclr", "--width", ".125", "--gpus", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("demo/simclr on 2 GPUs: simclr, resnet10 of width 0.125")
+    assert "\nfits: " in done.stdout
+    done = hardpair("plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16")
+    assert json.loads(done.stdout)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_of_plan(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["hardpair", "plan", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    text = capsys.readouterr().out
+    assert "hardpair plan [RECIPE]" in text
+    assert "What a training will need" in text
+    assert "--gpus" in text
 
 
 def test_the_whole_way(hardpair, tmp_path):

@@ -21,7 +21,7 @@ LAYERS = [
     "ablate",
     "cli",
 ]
-FREE = {"arguments", "errors", "files", "options", "pixels"}
+FREE = {"arguments", "errors", "files", "options", "pixels", "processes"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),

@@ -6,6 +6,7 @@ Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 import io
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -13,11 +14,12 @@ from pathlib import Path
 
 from hardpair.arguments import parse
 from hardpair.errors import UserError, nearest, printable
-from hardpair.options import Evaluate, Place, Recipes, Report
+from hardpair.options import Evaluate, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
   hardpair pretrain [RECIPE] [--field value …]    train an encoder; without RECIPE, the demo on bundled photos
+  hardpair plan [RECIPE] [--gpus N …]             what that will need: work, memory, disk, time; nothing is run
   hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
   hardpair report RUN                             tables, curves and one page to look at
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
@@ -29,6 +31,7 @@ Each verb explains itself: hardpair pretrain --help"""
 
 def pretrain(arguments: Sequence[str]) -> int:
     """Train an encoder."""
+    from hardpair import processes
     from hardpair.recipes.command import parse_recipe
     from hardpair.train import pretrain as train
 
@@ -46,9 +49,23 @@ def pretrain(arguments: Sequence[str]) -> int:
         checkpoint_every=place.checkpoint_every,
     )
     if outcome.status == "stopped":
-        print(f"stopped at step {outcome.step}; the same command with --resume goes on from there")
-        return 128 + (outcome.signal or 0)
-    print(f"{run}: finished; judge it with: hardpair evaluate {run}")
+        words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"
+    else:
+        words = f"{run}: finished; judge it with: hardpair evaluate {run}"
+    if processes.is_first():
+        print(words)
+    return 128 + (outcome.signal or 0) if outcome.status == "stopped" else 0
+
+
+def plan(arguments: Sequence[str]) -> int:
+    """Say what a training will need."""
+    from hardpair.recipes.command import parse_recipe
+    from hardpair.train.plan import Gpus, make_plan
+    from hardpair.train.plan_words import plan_json, plan_text
+
+    recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
+    made = make_plan(recipe, Gpus(options.gpus, options.tflops, options.memory * 1e9), images=options.images)
+    print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
     return 0
 
 
@@ -138,6 +155,7 @@ def recipes(arguments: Sequence[str]) -> int:
 
 VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "pretrain": pretrain,
+    "plan": plan,
     "evaluate": evaluate,
     "report": report,
     "compare": compare,
@@ -176,6 +194,8 @@ def in_words(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError):  # a full disk, a folder that may not be read
         return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
+    if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
+        return "another process of this run has ended; what it said is above or on its own machine"
     if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
         return "out of memory; lower batch_size, image_size or width"
     return None
@@ -190,6 +210,8 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}{nearest(verb, VERBS)}")
+    if verb != "pretrain" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError(f"{verb}: works in one process; start it without torchrun")
     return VERBS[verb](arguments)
 
 

@@ -10,6 +10,8 @@ ProtocolName = Literal["knn", "linear", "semi", "transfer", "distill"]
 PresetName = Literal["simclr", "byol", "byol-scaled", "simclrv2", "simclrv2-wide"]
 SetName = Literal["food101", "cifar10", "sun397", "cars", "pets", "voc2007", "flowers102"]
 
+A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seventh of its peak (docs/scale.md)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -30,6 +32,25 @@ class Place:
     device: str = "auto"
     threads: int = 0
     checkpoint_every: int = 200
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The machine to plan for.
+
+    Args:
+        gpus: GPUs that share the batch, one process each.
+        tflops: that a GPU sustains, 10^12 operations a second; the default is ResNet-50's on an A100.
+        memory: GB of a GPU.
+        images: how many training images, where they are not here to be counted.
+        json: print the figures as JSON.
+    """
+
+    gpus: int = 1
+    tflops: float = A100_TFLOPS
+    memory: float = 80.0
+    images: int | None = None
+    json: bool = False
 
 
 @dataclass(frozen=True)

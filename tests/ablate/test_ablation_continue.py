@@ -6,12 +6,12 @@ import shutil
 import signal
 
 import pytest
+from interruption import interrupt_at
 from small_ablation import STEPS, read_lines, stamps, words
 
 from hardpair import cli
 from hardpair.ablate.run import Ablation
 from hardpair.errors import UserError
-from hardpair.train.trainer import Trainer
 
 END = 2 * STEPS
 pytestmark = pytest.mark.usefixtures("_no_figure")
@@ -42,17 +42,12 @@ def test_the_same_command_again_runs_nothing(finished, photos, tmp_path, capsys)
 
 def test_stopped_in_the_middle_of_a_part_goes_on_without_repeating(finished, photos, tmp_path, monkeypatch, capsys):
     """A real Ctrl-C between two judged epochs: the end, and every score, is that of an uninterrupted run."""
-    out, one_step = shutil.copytree(finished, tmp_path / "out"), Trainer._one_step
+    out = shutil.copytree(finished, tmp_path / "out")
     shutil.rmtree(out / "no-mining-s0")
     before = stamps(out)
 
-    def interrupted(self: Trainer, *arguments: object) -> None:
-        if self.step == STEPS + 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        one_step(self, *arguments)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_one_step", interrupted)
+        interrupt_at(patch, STEPS + 2)
         assert cli.ablate(words("mining", photos, out)) == 128 + signal.SIGINT
     assert capsys.readouterr().out.endswith("stopped; the same command goes on from there\n")
     run = out / "no-mining-s0"

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from interruption import interrupt_at
 from small_comparison import METHODS, read_lines, scores, stamps, words
 
 from hardpair import cli
@@ -14,7 +15,6 @@ from hardpair.compare.options import Compare
 from hardpair.compare.run import Comparison
 from hardpair.data import open_images
 from hardpair.errors import UserError
-from hardpair.train.trainer import Trainer
 
 
 @pytest.mark.usefixtures("_no_figure")
@@ -31,17 +31,12 @@ def test_the_same_command_again_runs_nothing(finished, photos, tmp_path, capsys)
 @pytest.mark.usefixtures("_no_figure")
 def test_stopped_in_training_goes_on_without_repeating(finished, photos, tmp_path, monkeypatch, capsys):
     """A real Ctrl-C in the second run: the others are kept as they are, and the end is that of an uninterrupted one."""
-    out, one_step = shutil.copytree(finished, tmp_path / "out"), Trainer._one_step
+    out = shutil.copytree(finished, tmp_path / "out")
     shutil.rmtree(out / "simclr-b1-s0")
     before = stamps(out)
 
-    def interrupted(self: Trainer, *arguments: object) -> None:
-        if self.step == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-        one_step(self, *arguments)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_one_step", interrupted)
+        interrupt_at(patch, 1)
         assert cli.compare(words(photos, out)) == 128 + signal.SIGINT
     assert capsys.readouterr().out.endswith("stopped; the same command goes on from there\n")
     assert cli.compare(words(photos, out)) == 0

@@ -11,7 +11,14 @@ from hardpair.errors import UserError
 
 
 def test_public_names() -> None:
-    assert sorted(hardpair.data.__all__) == ["Images", "epoch_order", "hold_out", "label_subset", "open_images"]
+    assert sorted(hardpair.data.__all__) == [
+        "Images",
+        "epoch_order",
+        "hold_out",
+        "label_subset",
+        "open_images",
+        "outline_images",
+    ]
 
 
 def test_sample_in_its_own_and_another_size(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss, normalise
+from hardpair.losses import dissimilarity, hard_negatives, hnpm, hnpm_loss, normalise
 from hardpair.losses.hnpm import SMALLEST_SUM
 
 
@@ -175,3 +175,23 @@ def test_dissimilarity_is_exact_enough_at_2048_dimensions():
 def test_unknown_choice_is_refused(call):
     with pytest.raises(ValueError, match="must be"):
         call(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("most", [1, 7, 40, 100])
+def test_in_parts_is_the_same(monkeypatch, most):
+    """Distances made in parts of a few rows: the same loss, shares and gradients as all at once."""
+    generator = torch.Generator().manual_seed(0)
+    u, u_prime = (torch.randn(12, 5, dtype=torch.float64, generator=generator) for _ in range(2))
+
+    def result() -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        a, b = u.clone().requires_grad_(), u_prime.clone().requires_grad_()
+        parts = hnpm_loss(a, b, threshold=1.5, norm="l2")
+        parts["loss"].backward()
+        return parts, a.grad, b.grad
+
+    whole = result()
+    monkeypatch.setattr(hnpm, "MOST_DISTANCES", most)
+    in_parts = result()
+    for name, value in whole[0].items():
+        torch.testing.assert_close(in_parts[0][name], value, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(in_parts[1:], whole[1:], rtol=1e-13, atol=1e-13)

@@ -15,7 +15,7 @@ from hardpair.errors import UserError
 from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe
 from hardpair.recipes.command import parse_recipe
 from hardpair.recipes.encoder_rows import ROWS
-from hardpair.train.trainer import build_method
+from hardpair.train.step import build_method
 
 
 def noise(size: int) -> Images:

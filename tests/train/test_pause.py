@@ -1,12 +1,12 @@
 """Training in parts: paused where it was asked to be, and in the end the same bit for bit."""
 
 import json
-import os
 import signal
+
+from interruption import interrupt_at
 
 from hardpair import load_encoder
 from hardpair.train import Outcome, pretrain
-from hardpair.train.trainer import Trainer
 
 
 def events(run, *kinds):
@@ -30,16 +30,10 @@ def test_paused_and_resumed_equals_uninterrupted(finished_run, small_recipe, tmp
 
 
 def test_a_pause_asked_for_again_changes_nothing_and_a_signal_is_no_pause(small_recipe, tmp_path, monkeypatch):
-    run, one_step = tmp_path / "run", Trainer._one_step
-
-    def interrupted(self, *arguments):
-        if self.step == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        one_step(self, *arguments)
-
+    run = tmp_path / "run"
     assert pretrain(small_recipe, run, until=3) == Outcome("paused", 3)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_one_step", interrupted)
+        interrupt_at(patch, 4, signal.SIGTERM)
         assert pretrain(small_recipe, run, resume=True, until=5) == Outcome("stopped", 5, signal.SIGTERM)
     content = (run / "encoder.safetensors").read_bytes()
     for step in (5, 3):  # it never goes back

@@ -7,14 +7,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from hardpair import processes
+
 
 def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
-    """SimCLR: each of 2 N views must find its partner among the other 2 N - 1; mean over all, a and b (N, D)."""
-    views = normalize(torch.cat([a, b]), dim=1)  # (2N, D)
-    logits = (views @ views.T / temperature).fill_diagonal_(-torch.inf)  # a view is no candidate for itself
-    count = len(a)
-    partner = torch.arange(2 * count, device=a.device).roll(count)
-    return cross_entropy(logits, partner)
+    """SimCLR: each of 2 N views must find its partner among the other 2 N - 1; mean over all, a and b (N, D).
+
+    Where several processes share a batch, each has M of N images, and its views look among those of all.
+    """
+    a, b = normalize(a, dim=1), normalize(b, dim=1)  # (M, D)
+    everyone = torch.cat([processes.gather(a, gradient=True), processes.gather(b, gradient=True)])  # (2N, D)
+    own = processes.place() * len(a) + torch.arange(len(a), device=a.device)
+    own = torch.cat([own, own + len(everyone) // 2])  # where this process's views are among them
+    logits = torch.cat([a, b]) @ everyone.T / temperature  # (2M, 2N)
+    logits = logits.scatter(1, own[:, None], -torch.inf)  # a view is no candidate for itself
+    return cross_entropy(logits, own.roll(len(a)))
 
 
 def info_nce(queries: Tensor, keys: Tensor, negatives: Tensor, *, temperature: float) -> Tensor:

@@ -1,9 +1,13 @@
 """The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from hardpair import processes
 
 Norm = Literal["inf", "l2"]
 Reduce = Literal["sum", "mean"]
@@ -11,6 +15,9 @@ Reduce = Literal["sum", "mean"]
 SMALLEST_SUM = 1e-6
 """Sums of distances below this count as this. It is what float32 can resolve in a distance made by a GEMM; at
 distance 0 the gradient of d is 0 while that of log d is infinite, so without it identical images would give NaN."""
+
+MOST_DISTANCES = 2**24
+"""Beyond so many pairs the distances are made, used and forgotten in parts, and made again for the gradient."""
 
 
 def normalise(u: Tensor, norm: Norm = "inf") -> Tensor:
@@ -43,13 +50,18 @@ def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Red
 
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         return _distances(normalise(_at_least_float32(u_prime), norm), normalise(_at_least_float32(u), norm), reduce)
 
 
-def hard_negatives(distance: Tensor, *, threshold: float = 1.0) -> Tensor:
-    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is."""
-    return (distance.detach() <= threshold).fill_diagonal_(False)
+def hard_negatives(distance: Tensor, *, threshold: float = 1.0, diagonal: int = 0) -> Tensor:
+    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is.
+
+    Of a part of a larger matrix, ``diagonal`` says how far above its corner the larger one's diagonal begins.
+    """
+    mined = distance.detach() <= threshold
+    mined.diagonal(diagonal).fill_(False)
+    return mined
 
 
 def hnpm_loss(
@@ -69,29 +81,74 @@ def hnpm_loss(
     summed distances to the mined negatives. An anchor that mined nothing adds nothing to L2. With ``mine=False``
     every other image of the batch is a negative. Returns the loss, its two parts, the share of pairs ``mined``
     and the share of anchors left ``empty``.
+
+    Where several processes share a batch, each gives its own rows: students are gathered, every process measures its
+    own teachers against all of them, and the sums are added up. The gradient needs no more than that, since students
+    carry none; where they do (an ablation), it flows back through the gathering.
     """
-    with torch.autocast(u.device.type, enabled=False):
+    with _full_precision(u.device):
         teacher = normalise(_at_least_float32(u), norm)  # (N, D)
         student = normalise(_at_least_float32(u_prime), norm)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         squares = (teacher - student).square()
         positive = (squares.sum(1) if reduce == "sum" else squares.mean(1)).mean()
 
-        distance = _distances(student, teacher, reduce)  # (N, N): anchors are rows, candidates are columns
-        mined = hard_negatives(distance, threshold=threshold if mine else float("inf"))  # (N, N)
-        total = torch.where(mined, distance, 0).sum(1)  # (N,)
-        found = mined.any(1)  # (N,)
-        negative = -torch.where(found, total.clamp_min(SMALLEST_SUM).log(), 0).mean()
+        everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D), M of them from this process
+        own_sum, own_count = _mined_sums(everyone, teacher, threshold if mine else float("inf"), reduce)  # (N,) each
+        sums, counts = processes.total(torch.stack([own_sum, own_count]))
+        found = counts > 0
+        # The candidates of other processes count in the value; only those of this one can carry a gradient here.
+        sums = own_sum + (sums - own_sum.detach())
+        negative = processes.as_part_of_sum(-torch.where(found, sums.clamp_min(SMALLEST_SUM).log(), 0).mean())
 
-    pairs = max(mined.numel() - len(mined), 1)
+    pairs = max(len(everyone) * (len(everyone) - 1), 1)
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive.detach(),
         "negative": negative.detach(),
-        "mined": mined.sum() / pairs,
+        "mined": counts.sum() / pairs,
         "empty": 1 - found.float().mean(),
     }
 
 
+def _mined_sums(student: Tensor, teacher: Tensor, threshold: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
+    """Of each anchor (N, D) among these candidates (M, D): the sum of mined distances, and how many; (N,) each."""
+    first = processes.place() * len(teacher)  # the anchor that is the first candidate's own image
+    if len(student) * len(teacher) <= MOST_DISTANCES:
+        return _sums_of_part(student, teacher, -first, threshold, reduce)
+    parts, start = [], 0
+    for anchors in student.split(max(1, MOST_DISTANCES // len(teacher))):
+        parts.append(
+            checkpoint(
+                _sums_of_part,
+                anchors,
+                teacher,
+                start - first,
+                threshold,
+                reduce,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+        )
+        start += len(anchors)
+    sums, counts = zip(*parts, strict=True)
+    return torch.cat(sums), torch.cat(counts)
+
+
+def _sums_of_part(
+    anchors: Tensor, candidates: Tensor, diagonal: int, threshold: float, reduce: Reduce
+) -> tuple[Tensor, Tensor]:
+    distance = _distances(anchors, candidates, reduce)  # anchors are rows, candidates are columns
+    mined = hard_negatives(distance, threshold=threshold, diagonal=diagonal)
+    return torch.where(mined, distance, 0).sum(1), mined.sum(1).to(distance.dtype)
+
+
 def _at_least_float32(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """No autocast on this device; one that knows of none (meta, where only shapes are computed) needs nothing."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()

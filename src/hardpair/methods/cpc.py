@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from hardpair import processes
 from hardpair.errors import UserError, require_range
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, PatchGrid, build_encoder
@@ -76,8 +77,12 @@ class CPC(Method):
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean loss of four directions."""
         grid = self._grid.grid(views[0])  # (N, F, H, W)
+        if processes.count() > 1 and self.group and len(grid) % self.group:
+            raise UserError(
+                f"group: {self.group} does not divide the {len(grid)} images that each process has of a batch"
+            )
         turned = [torch.rot90(grid, quarter, (2, 3)) for quarter in range(4)]
-        losses = [look(view, self.group or len(grid)) for look, view in zip(self.directions, turned, strict=True)]
+        losses = [look(view, self.group) for look, view in zip(self.directions, turned, strict=True)]
         return {"loss": torch.stack(losses).mean(), "features": grid.mean(dim=(2, 3)).detach()}
 
 
@@ -91,21 +96,26 @@ class Direction(nn.Module):
         self.predict = nn.ModuleList(nn.Conv2d(features, outputs, 1) for _ in range(IGNORED, FURTHEST))
 
     def forward(self, grid: Tensor, group: int) -> Tensor:
-        """InfoNCE of every prediction, within groups of images: grid (N, F, H, W) → scalar."""
+        """InfoNCE of every prediction, within groups of images, 0 for the whole batch: grid (N, F, H, W) → scalar."""
         context, targets = self.context(grid), self.target(grid)  # (N, F, H, W), (N, D, H, W)
+        if group:
+            target_groups, first = targets.split(group), 0
+        else:
+            target_groups = (processes.gather(targets, gradient=True),)
+            first = processes.place() * len(grid)  # where this process's images are among them
         losses = []
         for below, predict in enumerate(self.predict, start=IGNORED + 1):
             predictions = predict(context[:, :, :-below]) * 0.1  # (N, D, H - below, W): for the row so far below
-            parts = zip(predictions.split(group), targets.split(group), strict=True)
-            losses += [self._loss(prediction, target, below) for prediction, target in parts]
+            parts = zip(predictions.split(group or len(grid)), target_groups, strict=True)
+            losses += [self._loss(prediction, target, below, first) for prediction, target in parts]
         return torch.stack(losses).mean()
 
     @staticmethod
-    def _loss(predictions: Tensor, targets: Tensor, below: int) -> Tensor:
+    def _loss(predictions: Tensor, targets: Tensor, below: int, first: int) -> Tensor:
         count, _, height, width = targets.shape
         place = torch.arange(count * height * width, device=targets.device).view(count, height, width)
         logits = _rows(predictions) @ _rows(targets).T  # all patches of the group
-        return cross_entropy(logits, place[:, below:].flatten())
+        return cross_entropy(logits, place[first : first + len(predictions), below:].flatten())
 
 
 class ContextBlock(nn.Module):

@@ -26,6 +26,7 @@ class Method(nn.Module, abc.ABC):
     """
 
     encoder: Encoder  # all that an evaluator is handed
+    whole_batch_norm: bool = True  # batch norm sees the whole batch, also where processes share it; else its own part
 
     def prepare(self, pixels: Tensor) -> None:
         """Look at all the images, uint8 (N, 3, H, W), before anything runs: size a memory, refuse what cannot work."""

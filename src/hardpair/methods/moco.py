@@ -6,14 +6,15 @@ the keys, so that old and new ones can be compared.
 Paper:   Chen et al., "Improved Baselines with Momentum Contrastive Learning", 2020 (He et al., "MoCo", 2019).
 Loss:    InfoNCE of the query's key against the queue; with ``symmetric`` also the other way round, summed.
 Differs: published on eight devices, whose batch norms do not see each other and whose keys are shuffled among them;
-         ``splits`` runs that many parts of the batch by themselves instead. The average moves after a step rather
-         than before the next one, which is the same.
+         ``splits`` runs that many parts of the batch by themselves, on however many devices. The average moves after
+         a step rather than before the next one, which is the same.
 """
 
 import torch
 from torch import Tensor, nn
 
-from hardpair.errors import require_range
+from hardpair import processes
+from hardpair.errors import UserError, require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, Queue, average_into, averaged_copy, mlp
@@ -61,10 +62,17 @@ class MoCo(Method):
         self.fresh: list[Tensor] = []  # keys of this step, for the queue once the step is done
         self.view, self.temperature = view, temperature
         self.momentum, self.symmetric, self.splits = momentum, symmetric, splits
+        self.whole_batch_norm = splits == 1
+
+    def prepare(self, pixels: Tensor) -> None:  # noqa: ARG002
+        """Processes that share a batch must each have as many splits of it."""
+        if self.splits > 1 and self.splits % processes.count():
+            raise UserError(f"splits: {self.splits} cannot be shared by {processes.count()} processes; give a multiple")
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy, and the order in which keys are shuffled."""
-        return [*two_views(images, self.view, self.view, draw), draw.uniforms("shuffle", 1)[:, 0].argsort()]
+        """Two views by one policy, and the order in which keys are shuffled, of the whole global batch."""
+        shuffle = processes.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort()
+        return [*two_views(images, self.view, self.view, draw), shuffle]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """InfoNCE of the first view's queries and the second's keys, and the reverse if symmetric."""
@@ -86,11 +94,13 @@ class MoCo(Method):
     @torch.no_grad()
     def _keys(self, images: Tensor, shuffle: Tensor) -> Tensor:
         """Where there are splits, keys fall into others than queries do, so that batch norm cannot give pairs away."""
-        keys = self._in_splits(self.averaged, images[shuffle])[shuffle.argsort()]
-        return nn.functional.normalize(keys, dim=1)
+        if self.splits == 1:
+            return nn.functional.normalize(self.averaged(images), dim=1)
+        mixed = self._in_splits(self.averaged, processes.own_rows(processes.gather(images)[shuffle]))
+        return nn.functional.normalize(processes.own_rows(processes.gather(mixed)[shuffle.argsort()]), dim=1)
 
     def _in_splits(self, module: nn.Module, images: Tensor) -> Tensor:
-        return torch.cat([module(part) for part in images.chunk(self.splits)])
+        return torch.cat([module(part) for part in images.chunk(max(1, self.splits // processes.count()))])
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """The queue takes the new keys; the key encoder follows."""

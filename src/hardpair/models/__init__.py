@@ -15,6 +15,7 @@ from hardpair.models.saved import (
     save_encoder,
     save_head_layer,
 )
+from hardpair.models.synchronised import synchronise_norms
 
 __all__ = [
     "Bank",
@@ -35,4 +36,5 @@ __all__ = [
     "save_encoder",
     "save_head_layer",
     "set_norm_momentum",
+    "synchronise_norms",
 ]

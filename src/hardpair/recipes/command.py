@@ -12,7 +12,12 @@ P = TypeVar("P")
 Parser = Callable[[type[Any], Sequence[str], str], Any]
 
 
-def parse_recipe(arguments: Sequence[str], place: type[P], parse: Parser) -> tuple[Recipe, P]:
+PURPOSES = {"pretrain": "Train an encoder without labels.", "plan": "What a training will need, before it begins."}
+
+
+def parse_recipe(
+    arguments: Sequence[str], place: type[P], parse: Parser, *, verb: str = "pretrain"
+) -> tuple[Recipe, P]:
     """The recipe that ``[RECIPE] [--field value …]`` describes, and where to run it (an instance of ``place``)."""
     named = bool(arguments) and not arguments[0].startswith("-")
     name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
@@ -20,7 +25,7 @@ def parse_recipe(arguments: Sequence[str], place: type[P], parse: Parser) -> tup
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
         recipe = _with_method(recipe, method)
-    command = parse(_command(recipe, place), rest, "hardpair pretrain [RECIPE]")
+    command = parse(_command(recipe, place, verb), rest, f"hardpair {verb} [RECIPE]")
     chosen = dataclasses.asdict(command.recipe)
     return dataclasses.replace(recipe, **chosen, settings=dataclasses.asdict(command.settings)), command.place
 
@@ -43,7 +48,7 @@ def _given(arguments: Sequence[str], option: str) -> str | None:
     return None
 
 
-def _command(recipe: Recipe, place: type[Any]) -> type[Any]:
+def _command(recipe: Recipe, place: type[Any], verb: str) -> type[Any]:
     """A dataclass whose fields are what may be given, with the recipe's values as defaults."""
     values = recipe.to_json()
     fields = {f.name: f.type for f in dataclasses.fields(Recipe) if f.name not in ("name", "settings")}
@@ -54,10 +59,10 @@ def _command(recipe: Recipe, place: type[Any]) -> type[Any]:
         ("place", place),
     ]
     command = dataclasses.make_dataclass(
-        "Pretrain", [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in parts], frozen=True
+        verb.capitalize(), [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in parts], frozen=True
     )
     command.__doc__ = (
-        "Train an encoder without labels.\n\n"
+        f"{PURPOSES[verb]}\n\n"
         f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper; demo/hnpm when not given. "
         f"`hardpair recipes` lists them. The values below are those of {recipe.name}; any can be given another value."
     )

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,24 @@ class Checkpoint:
     step: int
     tensors: dict[str, Tensor]
 
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of the method, the optimiser or the meter."""
+        return {k.removeprefix(f"{name}/"): v for k, v in self.tensors.items() if k.startswith(f"{name}/")}
 
-def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    method: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    meter: Mapping[str, Tensor] | None = None,
+) -> None:
     """Write a checkpoint under a temporary name, sync, rename; then drop all but the newest two."""
     target, temporary = folder / f"{step:09d}", folder / f".{step:09d}.tmp"
     try:
         _remove(temporary)
         temporary.mkdir(parents=True)
-        content = save(_collect(method, optimiser))
+        content = save(_collect(method, optimiser, meter or {}))
         write_atomically(temporary / "state.safetensors", content)
         facts = {"step": step, "sha256": hashlib.sha256(content).hexdigest(), "torch": str(torch.__version__)}
         write_atomically(temporary / "state.json", _written(facts))
@@ -83,17 +94,15 @@ def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Op
 
 
 def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    weights = {k.removeprefix("method/"): v for k, v in checkpoint.tensors.items() if k.startswith("method/")}
-    method.load_state_dict(weights)
+    method.load_state_dict(checkpoint.part("method"))
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in checkpoint.tensors.items():
-        if name.startswith("optimiser/"):
-            _, index, key = name.split("/")
-            parameter = parameters[int(index)]
-            if key != "step" and tensor.shape != parameter.shape:  # a fused optimiser would write beyond its end
-                raise ValueError(f"{name} has another shape")
-            state.setdefault(int(index), {})[key] = _laid_out_like(parameter, tensor)
+    for name, tensor in checkpoint.part("optimiser").items():
+        index, key = name.split("/")
+        parameter = parameters[int(index)]
+        if key != "step" and tensor.shape != parameter.shape:  # a fused optimiser would write beyond its end
+            raise ValueError(f"optimiser/{name} has another shape")
+        state.setdefault(int(index), {})[key] = _laid_out_like(parameter, tensor)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
@@ -102,8 +111,9 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     return torch.empty_like(parameter).copy_(tensor) if tensor.shape == parameter.shape else tensor
 
 
-def _collect(method: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping[str, Tensor]) -> dict[str, Tensor]:
     tensors = {f"method/{name}": tensor for name, tensor in method.state_dict().items()}
+    tensors |= {f"meter/{name}": tensor for name, tensor in meter.items()}
     for index, values in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser/{index}/{key}": value for key, value in values.items()}
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from hardpair.data import Images
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
-from hardpair.train.trainer import build_method, fresh_encoder
+from hardpair.train.step import build_method, fresh_encoder
 from hardpair.views import Draw, plain_view
 
 MOST = 256  # images counted at once
@@ -35,11 +35,11 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
     views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows))
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         plain(plain_view(batch))
-    return _step(method, views) / int(forward.get_total_flops())
+    return step_operations(method, views) / int(forward.get_total_flops())
 
 
-def _step(method: Method, views: list[Tensor]) -> int:
-    """Operations of one forward and backward."""
+def step_operations(method: Method, views: list[Tensor]) -> int:
+    """Floating point operations of one forward and backward; a multiplication and its addition are two."""
     with FlopCounterMode(display=False) as counter:
         method(views)["loss"].backward()
     return int(counter.get_total_flops())

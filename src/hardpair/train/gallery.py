@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from hardpair import processes
 from hardpair.data import Images, epoch_order
 from hardpair.data.picture import describe_image
 from hardpair.files import write_atomically
@@ -38,7 +39,8 @@ def write_pairs(
             for a, n, d in _nearest_of_each(anchor, negative, distance)
         ],
     }
-    write_atomically(path, json.dumps(content).encode())
+    if processes.is_first():  # all of them mine, since batch norm may need all; they find the same
+        write_atomically(path, json.dumps(content).encode())
 
 
 def whole_batches(images: Images, batch_size: int) -> int:

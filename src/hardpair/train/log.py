@@ -1,9 +1,10 @@
-"""The run's log: one JSON object a line, flushed at once."""
+"""The run's log: one JSON object a line, flushed at once; of several processes the first writes it."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from hardpair import processes
 from hardpair.files import append_json, write_atomically
 
 
@@ -15,7 +16,8 @@ class Log:
 
     def write(self, event: str, **values: Any) -> None:
         """Append one line."""
-        append_json(self.path, {"event": event, **values})
+        if processes.is_first():
+            append_json(self.path, {"event": event, **values})
 
     def has(self, event: str) -> bool:
         """Whether such an event was logged."""
@@ -23,6 +25,8 @@ class Log:
 
     def rewind(self, step: int) -> None:
         """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""
+        if not processes.is_first():
+            return
         kept = []
         for line in self.path.read_text().splitlines() if self.path.exists() else []:
             try:

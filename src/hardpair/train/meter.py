@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from hardpair import processes
 from hardpair.train.health import effective_rank, spread
 
 
@@ -28,13 +29,23 @@ class Meter:
         self.features = outputs["features"]
         self.steps, self.images, self.waited = self.steps + 1, self.images + images, self.waited + waited
 
+    def state(self) -> dict[str, Tensor]:
+        """What was added up so far, for a checkpoint: a run that goes on from there logs the same averages."""
+        return {**self.sums, "steps": torch.tensor(self.steps)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        self.sums = {name: value for name, value in state.items() if name != "steps"}
+        self.steps = int(state["steps"]) if state else 0
+
     def read(self) -> dict[str, float]:
         """Averages since the last reading."""
         assert self.features is not None
         averages = {name: total.float() / self.steps for name, total in self.sums.items()}
-        averages |= {"spread": spread(self.features), "rank": effective_rank(self.features).float()}
+        features = processes.gather(self.features)
+        averages |= {"spread": spread(features), "rank": effective_rank(features).float()}
         # One wait for the device, for all figures together.
-        values = dict(zip(averages, torch.stack(list(averages.values())).tolist(), strict=True))
+        values = dict(zip(averages, processes.mean(torch.stack(list(averages.values()))).tolist(), strict=True))
         seconds = time.perf_counter() - self.began
         values |= {"images_per_second": self.images / seconds, "data_wait": self.waited / seconds}
         self._reset()

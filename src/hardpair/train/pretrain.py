@@ -4,11 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from hardpair import processes
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.files import write_atomically
 from hardpair.recipes import Recipe
 from hardpair.train.device import pick_device
+from hardpair.train.group import process_group, was_restarted
+from hardpair.train.lock import sole_writer
 from hardpair.train.trainer import Outcome, Trainer
 
 
@@ -24,17 +29,35 @@ def pretrain(
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
+    with process_group(place):
+        return _pretrain(recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until)
+
+
+def _pretrain(
+    recipe: Recipe,
+    run: Path,
+    resume: bool,
+    data_root: Path,
+    device: torch.device,
+    checkpoint_every: int,
+    until: int | None,
+) -> Outcome:
     check_run(recipe, run, resume=resume)
-    images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
+    if recipe.batch_size % processes.count():
+        raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
+    with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
+        images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
     facts = images.facts()
     _check_images(facts, run)
-    trainer = Trainer(recipe, run, images, place, checkpoint_every)  # a bad setting shows here: nothing is written yet
+    trainer = Trainer(recipe, run, images, device, checkpoint_every)  # a bad setting shows here: nothing is written yet
     run.mkdir(parents=True, exist_ok=True)
-    write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
-    write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
-    return trainer.run_to_end() if until is None else trainer.run_until(until)
+    with sole_writer(run):
+        if processes.is_first():
+            write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
+            write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
+        return trainer.run_to_end() if until is None else trainer.run_until(until)
 
 
 def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run") -> None:

@@ -8,6 +8,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from hardpair import processes
+
 PLAIN_SECONDS = 10.0  # between plain lines
 
 
@@ -26,7 +28,7 @@ class Display:
     """Shows the run's figures; as a context manager it owns the terminal's last line."""
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
-        self.console = console or Console(soft_wrap=True)
+        self.console = console or Console(soft_wrap=True, quiet=not processes.is_first())
         self.total, self.start, self.began, self.last_line = total, start, time.monotonic(), 0.0
         self.bar = Bar(
             TextColumn("step"),

@@ -1,0 +1,121 @@
+"""What the processes of one run tell each other. With a single process every function gives back what it was given.
+
+The rows of a global batch are dealt out in order: the first process has the first rows. DistributedDataParallel
+averages gradients over processes, so a loss that is a mean over a process's own rows needs nothing from here.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+
+def count() -> int:
+    """How many processes share this run."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def place() -> int:
+    """Which of them this is, from 0."""
+    return dist.get_rank() if count() > 1 else 0
+
+
+def is_first() -> bool:
+    """Whether this process speaks and writes for all, those included that torchrun started and that have not joined."""
+    return (place() if count() > 1 else int(os.environ.get("RANK", "0"))) == 0
+
+
+def gather(rows: Tensor, *, gradient: bool = False) -> Tensor:
+    """The rows (N / processes, …) of all processes, in order: (N, …).
+
+    With ``gradient``, what every process does with the rows of this one flows back to it.
+    """
+    if count() == 1:
+        return rows
+    rows = rows.contiguous()
+    if gradient:
+        gathered: Tensor = _Gather.apply(rows)
+        return gathered
+    parts = [torch.empty_like(rows) for _ in range(count())]
+    dist.all_gather(parts, rows.detach())
+    return torch.cat(parts)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx: Any, rows: Tensor) -> Tensor:
+        return gather(rows)
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        return own_rows(total(gradients[0]))
+
+
+def own_rows(rows: Tensor) -> Tensor:
+    """This process's part of the rows of the global batch: the reverse of `gather`."""
+    return rows.chunk(count())[place()] if count() > 1 else rows
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum over processes; no gradient."""
+    values = values.detach()
+    if count() > 1:
+        values = values.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(values)
+    return values
+
+
+def total_with_gradient(values: Tensor) -> Tensor:
+    """The sum over processes; what every process does with it flows back to each."""
+    if count() == 1:
+        return values
+    summed: Tensor = _Total.apply(values)
+    return summed
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx: Any, values: Tensor) -> Tensor:
+        return total(values)
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        return total(gradients[0])
+
+
+def mean(values: Tensor) -> Tensor:
+    """The mean over processes; no gradient."""
+    return total(values) / count() if count() > 1 else values.detach()
+
+
+def as_part_of_sum(loss: Tensor) -> Tensor:
+    """The same loss with its gradient multiplied by the number of processes.
+
+    For a loss that all processes know but each can only differentiate in part: the gradients of the parts are to be
+    added up, where DistributedDataParallel will average them.
+    """
+    return loss if count() == 1 else count() * loss - (count() - 1) * loss.detach()
+
+
+def any_says(*flags: bool, device: torch.device) -> list[bool]:
+    """For each flag, whether any process raised it. All processes must ask."""
+    if count() == 1:
+        return list(flags)
+    raised = total(torch.tensor(flags, dtype=torch.int32, device=device))
+    return [bool(number) for number in raised.tolist()]
+
+
+@contextmanager
+def first_before_others() -> Iterator[None]:
+    """The first process does the block while the others wait; then they do it."""
+    if count() > 1 and not is_first():
+        dist.barrier()
+    try:
+        yield
+    finally:
+        if count() > 1 and is_first():
+            dist.barrier()

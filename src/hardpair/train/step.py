@@ -1,0 +1,124 @@
+"""One step of training: rows to views to loss to new weights, alone or as one of several processes."""
+
+import inspect
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from hardpair import processes
+from hardpair.data import Images, epoch_order
+from hardpair.methods import METHODS, Method
+from hardpair.models import Encoder, build_encoder, synchronise_norms
+from hardpair.recipes import SUPERVISED, Recipe
+from hardpair.train.labelled import Supervised
+from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
+from hardpair.views import Draw
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def fresh_encoder(recipe: Recipe) -> Encoder:
+    """The recipe's encoder, as random as torch is."""
+    return build_encoder(recipe.encoder, width=recipe.width, sk=recipe.sk, small_images=recipe.small_images)
+
+
+def build_method(recipe: Recipe, images: Images) -> Method:
+    """The recipe's method on a fresh encoder, ready for these images; the seed alone decides the weights."""
+    torch.manual_seed(recipe.seed)
+    encoder = fresh_encoder(recipe)
+    if recipe.method == SUPERVISED:
+        return Supervised(encoder, images)
+    method = METHODS[recipe.method](encoder, **recipe.settings)
+    method.prepare(images.pixels)
+    return method
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a step."""
+
+    outputs: dict[str, Tensor]
+    rows: Tensor  # which images this process saw
+    waited: float  # seconds for the images
+    sound: bool  # else something was not a finite number on some process, and nothing has changed
+    stop: bool  # some process was asked to stop
+
+
+class Stepper:
+    """A method, its optimiser and the images they learn from."""
+
+    def __init__(self, recipe: Recipe, images: Images, device: torch.device) -> None:
+        self.recipe, self.images, self.device = recipe, images, device
+        self.steps_per_epoch = len(images) // recipe.batch_size
+        self.total = recipe.epochs * self.steps_per_epoch
+        self.method = build_method(recipe, images)
+        self.forward: nn.Module = self.method
+        if processes.count() > 1 and self.method.whole_batch_norm:
+            synchronise_norms(self.method, device)
+        self.method.to(device).to(memory_format=torch.channels_last)
+        self.optimiser = build_optimiser(self.method, recipe, self.method.constant_rate())
+        self.trained = [p for p in self.method.parameters() if p.requires_grad]
+        self.positions = processes.own_rows(torch.arange(recipe.batch_size, device=device))
+        self.statistics = [b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)]
+        self.statistics_before = [torch.empty_like(b) for b in self.statistics]
+        self.epoch = -1
+        if processes.count() > 1:
+            self.forward = _averaging_gradients(self.method, device)
+
+    def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
+        """Do a step; all processes learn whether any of them was asked to stop."""
+        waiting = time.perf_counter()
+        rows = self.rows(step)
+        images = self.images.batch(rows).to(self.device, non_blocking=True)
+        waited = time.perf_counter() - waiting
+        set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
+        draw = Draw(self.recipe.seed, step, self.positions, rows=rows.to(self.device, non_blocking=True))
+        _copy(self.statistics, self.statistics_before)
+        outputs = self.forward(self.method.views(images, draw))
+        outputs["loss"].backward()
+        outputs["gradient_norm"] = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
+        finite = bool((outputs["loss"].detach() + outputs["gradient_norm"]).isfinite())
+        broken, stop = processes.any_says(not finite, asked_to_stop(), device=self.device)
+        if broken:
+            _copy(self.statistics_before, self.statistics)
+        else:
+            self.optimiser.step()
+            self.method.after_step((step + 1) / self.total)
+            self._agree_on_statistics()
+        self.optimiser.zero_grad(set_to_none=True)
+        return Done(outputs, rows, waited, sound=not broken, stop=stop)
+
+    def rows(self, step: int) -> Tensor:
+        """Which images this process sees in a step: its part of a slice of an order that (seed, epoch) alone decide."""
+        epoch, index = divmod(step, self.steps_per_epoch)
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
+        return processes.own_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
+
+    def _agree_on_statistics(self) -> None:
+        """Batch norms that see only their process's part of the batch would drift apart: all take the mean."""
+        if processes.count() > 1 and not self.method.whole_batch_norm:
+            for buffer in self.statistics:
+                if buffer.is_floating_point():
+                    buffer.copy_(processes.mean(buffer))
+
+
+def _copy(source: list[Tensor], target: list[Tensor]) -> None:
+    if target:  # not every network has batch norms, and torch refuses empty lists
+        torch._foreach_copy_(target, source)
+
+
+def _averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
+    """Buffers are not sent around at every step: memories and statistics are the same everywhere by themselves."""
+    known = inspect.signature(DistributedDataParallel).parameters
+    places: Any = [device] if device.type == "cuda" else None
+    no_sending = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # before torch 2.15
+    options: dict[str, Any] = {no_sending: False}
+    return DistributedDataParallel(method, places, **options)

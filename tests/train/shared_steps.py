@@ -1,0 +1,137 @@
+"""What a few training steps come to, on however many processes this is run by; started by torchrun it writes files."""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hardpair import processes
+from hardpair.data import Images
+from hardpair.losses import dissimilarity, hard_negatives
+from hardpair.methods import METHODS
+from hardpair.recipes import Recipe
+from hardpair.train.group import process_group
+from hardpair.train.step import Stepper
+from hardpair.views import Draw, colour, geometry, randaugment, view
+
+BATCH, SIZE, STEPS = 16, 32, 2
+HNPM = {
+    "head_hidden": 8,
+    "head_outputs": 8,
+    "teacher_view": "balanced",
+    "threshold": 1.2,
+    "norm": "l2",
+    "alpha_neg": 0.8,
+}
+SMALL_QUEUE = {"queue": 40, "momentum": 0.9}
+CASES = {
+    "hnpm": HNPM,
+    "hnpm, every pair": {**HNPM, "mine": False},
+    "hnpm, student by gradient": {**HNPM, "block_student_gradient": False},
+    "simclr": {},
+    "simclrv2": {},
+    "moco": SMALL_QUEUE,
+    "moco, in splits": {**SMALL_QUEUE, "splits": 4, "symmetric": True},
+    "byol": {"head_hidden": 8, "head_outputs": 8},
+    "simsiam": {"head_outputs": 8, "predictor_hidden": 4},
+    "cmc": {"negatives": 0},
+    "cpc": {"patch": 8, "context_hidden": 8},
+    "cpc, in groups": {"patch": 8, "context_hidden": 8, "group": 4},
+    "infomin": SMALL_QUEUE,
+    "instdisc": {"negatives": 12},
+    "supervised": {},
+}
+
+
+def photos() -> Images:
+    """Random pixels, but always the same."""
+    pixels = torch.randint(
+        256, (3 * BATCH, 3, SIZE, SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    return Images(pixels, torch.arange(3 * BATCH) % 4, tuple("abcd"), name="noise/train")
+
+
+def recipe_of(case: str) -> Recipe:
+    """Two epochs with a tiny encoder."""
+    width = 0.25 if case == "cmc" else 0.125
+    fields = {"image_size": SIZE, "encoder": "resnet10", "width": width, "epochs": 2, "batch_size": BATCH}
+    return Recipe(name="small", method=case.split(",")[0], learning_rate=0.01, settings=CASES[case], **fields)
+
+
+def record(case: str, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Images, views, loss, gradients and mined pairs of a first step, then the state after some more."""
+    set_precision(dtype)
+    try:
+        stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"))
+        return {**first_step(stepper), **after_steps(stepper)}
+    finally:
+        set_precision(torch.float32)
+
+
+def set_precision(dtype: torch.dtype) -> None:
+    """Views keep constants in the precision of their first use."""
+    torch.set_default_dtype(dtype)
+    for module in (colour, geometry, randaugment, view):
+        for thing in vars(module).values():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+
+
+def first_step(stepper: Stepper) -> dict[str, Tensor]:
+    """Forward and backward; nothing is moved."""
+    stepper.method.train()
+    rows = stepper.rows(0)
+    views = stepper.method.views(stepper.images.batch(rows), Draw(0, 0, stepper.positions, rows=rows))
+    outputs = stepper.forward(views)
+    outputs["loss"].backward()
+    found = {"rows": processes.gather(rows), "view": processes.gather(views[0])}
+    found |= {f"mean/{name}": processes.mean(value) for name, value in outputs.items() if value.ndim == 0}
+    trained = ((name, p) for name, p in stepper.method.named_parameters() if p.requires_grad)
+    found |= {f"gradient/{name}": p.grad.clone() for name, p in trained if p.grad is not None}
+    if hasattr(stepper.method, "student"):
+        found["mined"] = mined(stepper, views)
+    stepper.method.zero_grad(set_to_none=True)
+    return found
+
+
+@torch.no_grad()
+def mined(stepper: Stepper, views: list[Tensor]) -> Tensor:
+    """The whole matrix of mined pairs: each process has the columns of its own teachers."""
+    method = stepper.method
+    student, teacher = processes.gather(method.student(views[1])), method.head(method.encoder(views[0]))
+    distance = dissimilarity(student, teacher, norm="l2")
+    own = hard_negatives(distance, threshold=method.threshold, diagonal=-processes.place() * len(teacher))
+    return processes.gather(own.T.to(torch.uint8)).T.contiguous()
+
+
+def after_steps(stepper: Stepper) -> dict[str, Tensor]:
+    """Weights, averages, statistics and memories."""
+    for step in range(STEPS):
+        assert stepper.take(step).sound
+    return {f"state/{name}": value.clone() for name, value in stepper.method.state_dict().items()}
+
+
+def main(folder: Path, precision: str, cases: list[str]) -> None:
+    """Some cases, one after the other."""
+    assert {*METHODS, "supervised"} == {case.split(",")[0] for case in CASES}
+    torch.set_num_threads(1)
+    with process_group(torch.device("cpu")):
+        for case in cases:
+            found = record(case, torch.float32 if precision == "single" else torch.float64)
+            save(folder / f"{case}.safetensors", found)
+
+
+def save(path: Path, found: dict[str, Tensor]) -> None:
+    """Also that all processes have the same state, which no gathering would show."""
+    for name, value in found.items():
+        if name.startswith(("state/", "gradient/")):
+            theirs = processes.gather(value[None])
+            assert all(torch.equal(value, other) for other in theirs), f"{path.stem}: {name} differs among processes"
+    if processes.is_first():
+        save_file({name: value.contiguous() for name, value in found.items()}, path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -1,0 +1,56 @@
+"""One, two and four real processes give the same images, views, mined pairs, losses, gradients and weights."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import shared_steps
+import torch
+from safetensors.torch import load_file
+from shared_steps import CASES, record
+from torch import Tensor
+
+
+@pytest.mark.parametrize(("count", "cases"), [(2, tuple(CASES)), (4, ("hnpm", "simclr", "moco, in splits"))])
+def test_the_same_on_several_processes(count, cases, tmp_path):
+    run_shared(count, tmp_path, cases)
+    for case in cases:
+        theirs, ours = load_file(tmp_path / f"{case}.safetensors"), record(case, torch.float64)
+        assert theirs.keys() == ours.keys()
+        for name, value in ours.items():
+            assert distance(theirs[name], value) <= limit(case, name), f"{case}: {name}"
+
+
+def test_nearly_the_same_in_single_precision(tmp_path):
+    run_shared(2, tmp_path, ("hnpm",), "single")
+    theirs, ours = load_file(tmp_path / "hnpm.safetensors"), record("hnpm", torch.float32)
+    assert torch.equal(theirs["mined"], ours["mined"])
+    for name, value in ours.items():
+        if name.startswith(("gradient/", "mean/")):
+            assert distance(theirs[name], value) <= 1e-5, name
+
+
+def run_shared(count: int, folder: Path, cases: tuple[str, ...], precision: str = "double") -> None:
+    """Let so many processes, started by torchrun, write their files."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    words = [*launch, shared_steps.__file__, str(folder), precision, *cases]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def limit(case: str, name: str) -> float:
+    """How far a value may be off."""
+    if name in ("rows", "view", "mined"):
+        return 0.0
+    if name.startswith(("gradient/", "mean/")):
+        return 1e-12
+    if name.endswith("num_batches_tracked") or (case == "moco, in splits" and "running_" in name):
+        return float("inf")  # splits are shared out, so each process sees fewer of them
+    return 1e-9
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    """The largest difference, as a share of the largest value, or of 1 where all values are smaller."""
+    a, b = a.double(), b.double()
+    return float((a - b).abs().max() / max(1.0, float(b.abs().max())))
