@@ -1,13 +1,15 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and read whoever wrote them."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+from hostile import DEEP, STEEP
 
 from hardpair.errors import UserError
-from hardpair.files import append_json, commit, write_atomically
+from hardpair.files import append_json, commit, parse_json, read_json, write_atomically
 
 FULL_DISK = """
 import resource, sys
@@ -57,3 +59,41 @@ def test_commit_of_another_repository_is_not_ours(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     monkeypatch.setattr("hardpair.files.__file__", str(tmp_path / "files.py"))
     assert commit() is None
+
+
+@pytest.mark.parametrize("text", [DEEP, STEEP, "{", "", "[1, 2", "{'a': 1}", "__import__('os')"])
+def test_what_is_no_json_of_ours_is_one_kind_of_error(text):
+    with pytest.raises(ValueError, match=r"nested too deeply|Expecting|char"):
+        parse_json(text)
+
+
+def test_many_brackets_are_not_deep():
+    wide = {"names": [f"[{k}" for k in range(100)], "lists": [[k] for k in range(100)]}
+    assert parse_json(json.dumps(wide)) == wide
+    assert parse_json('"' + "[" * 1000 + '"') == "[" * 1000
+
+
+@pytest.mark.parametrize(("levels", "fine"), [(20, True), (21, False)])
+def test_twenty_levels_are_enough(levels, fine):
+    text = f"[{'[], ' * 20}{'[' * (levels - 1)}{']' * (levels - 1)}]"  # enough brackets to be looked at
+    if fine:
+        assert len(parse_json(text)) == 21
+        return
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(text)
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path):
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(100_000_000)
+    with pytest.raises(ValueError, match="100,000,000 bytes, over 1,000,000"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        with pytest.raises(ValueError, match="no plain file"):
+            read_json(tmp_path / name)

@@ -3,6 +3,7 @@
 Heavy imports wait inside the verbs, so that help and mistakes answer at once.
 """
 
+import io
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hardpair.arguments import parse
-from hardpair.errors import UserError, nearest
+from hardpair.errors import UserError, nearest, printable
 from hardpair.options import Evaluate, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
@@ -163,9 +164,14 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
+
+
 def main() -> None:
     """Run a verb; a user's mistake is one line and exit code 2."""
     arguments = sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be text
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP)
@@ -187,10 +193,10 @@ def in_words(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError):  # a full disk, a folder that may not be read
-        return f"{error.filename or 'a file'}: {error.strerror or error}"
+        return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
     if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
         return "another process of this run has ended; what it said is above or on its own machine"
-    if isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
         return "out of memory; lower batch_size, image_size or width"
     return None
 

@@ -1,21 +1,39 @@
-"""The one exception that means "the user can mend this", and the hint that helps."""
+"""The one exception that means "the user can mend this", the hint that helps, and words fit for one line."""
 
 import difflib
 import math
+import reprlib
 from collections.abc import Iterable
+
+_LONGEST = 100  # characters of a word; nobody mistypes a longer one
 
 
 class UserError(Exception):
     """A mistake in what the user gave us; the command line prints it as one line, without a traceback.
 
-    The message names the field or the file and says what to do.
+    The message names the field or the file and says what to do. Names of files and words out of them may hold
+    line breaks and escape codes; none gets through.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    """One line that any terminal can show: names of files may hold line breaks, escape codes and broken letters."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def shown(value: object) -> str:
+    """A value out of a file as a message can show it: short, however long or deep it is."""
+    text = reprlib.repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """ "; did you mean …?", or all the choices where nothing is near."""
     choices = list(choices)
-    near = difflib.get_close_matches(word, choices, n=1)
+    near = difflib.get_close_matches(word, choices, n=1) if len(word) <= _LONGEST else []
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(choices))}"
 
 
@@ -23,4 +41,11 @@ def require_range(name: str, value: float, low: float, high: float) -> None:
     """Refuse a setting outside [low, high]."""
     if not low <= value <= high:
         bounds = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise UserError(f"{name}: must be {bounds}, not {value:g}")
+        raise UserError(f"{name}: must be {bounds}, not {_number(value)}")
+
+
+def _number(value: float) -> str:
+    try:
+        return f"{value:g}"
+    except OverflowError:  # a whole number of hundreds of digits
+        return shown(value)

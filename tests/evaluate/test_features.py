@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hostile import BAD_NPY, Trap, trap
 
 from hardpair import build_encoder
 from hardpair.data import open_images
@@ -78,6 +79,18 @@ def test_a_damaged_file_is_computed_again(encoder, images, counted):
     np.save(files()[0], np.zeros((40, 3), np.float32))
     assert torch.equal(features_of(encoder, images, CPU), first)
     assert counted == [40, 40, 40]
+
+
+def test_a_strangers_file_is_computed_again_and_runs_no_code(encoder, images, counted, tmp_path):
+    first = features_of(encoder, images, CPU).clone()
+    content, canary = trap(tmp_path)
+    np.save(tmp_path / "objects.npy", np.array([[Trap(canary)]] * 40, dtype=object), allow_pickle=True)
+    strange = [content, (tmp_path / "objects.npy").read_bytes(), *BAD_NPY.values()]
+    for bad in strange:
+        files()[0].write_bytes(bad)
+        assert torch.equal(features_of(encoder, images, CPU), first)
+    assert len(counted) == 1 + len(strange)
+    assert not canary.exists()
 
 
 def test_without_a_place_to_write_it_still_works(encoder, images, monkeypatch, tmp_path, caplog):

@@ -10,6 +10,7 @@ from hardpair.compare.over_seeds import OverSeeds
 from hardpair.compare.plan import Job
 from hardpair.evaluate import knn, linear
 from hardpair.evaluate.on_features import all_settings
+from hardpair.files import read_json
 from hardpair.report.files import Record, Run, mapping, read_run
 
 JUDGED = ("knn", "linear")
@@ -149,6 +150,6 @@ def _default_settings(protocol: str) -> Record:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return read_json(path)
     except (OSError, ValueError):
         return None

@@ -5,8 +5,10 @@ there is no entry. Losing the cache costs time only, so no trouble with it ever 
 """
 
 import hashlib
+import io
 import json
 import logging
+import math
 import os
 import shutil
 import sys
@@ -18,8 +20,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import dtype_to_descr, open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
+
+from hardpair.errors import printable
+from hardpair.files import read_json
 
 FORMAT = 3  # raise it when decoding or the files of an entry change
 Shape = tuple[int, int, int, int]
@@ -73,16 +78,41 @@ def remember(key: str, shape: Shape, fill: Fill) -> Decoded:
 
 def _load(key: str, shape: Shape) -> Decoded | None:
     """The entry, or None where it is missing or not what it should be."""
+    path = cache_file(f"{key}.npy")
+    pixels = None if path is None else open_known(path, shape, np.uint8)
+    if path is None or pixels is None:
+        return None
     try:
-        path = cache_folder() / f"{key}.npy"
-        facts = json.loads(path.with_suffix(".json").read_text("utf-8"))
-        rows, skipped = list(facts["rows"]), tuple(facts["skipped"])
-        pixels = open_memmap(path, mode="c")  # refuses a file that is too short; torch dislikes read-only arrays
-        intact = pixels.shape == shape and pixels.dtype == np.uint8
-        intact = intact and rows == sorted(set(rows) & set(range(shape[0]))) and len(rows) + len(skipped) == shape[0]
+        facts = read_json(path.with_suffix(".json"), most=1_000_000 + 100 * shape[0])
+        rows, skipped = list(facts["rows"]), tuple(printable(reason) for reason in facts["skipped"])
+        intact = all(type(row) is int for row in rows) and rows == sorted(set(rows) & set(range(shape[0])))
     except Trouble:
         return None
-    return Decoded(pixels[: len(rows)], rows, skipped) if intact else None
+    return Decoded(pixels[: len(rows)], rows, skipped) if intact and len(rows) + len(skipped) == shape[0] else None
+
+
+def open_known(path: Path, shape: tuple[int, ...], kind: type[T]) -> NDArray[T] | None:
+    """The array of a file, mapped; None unless it begins with the very bytes that we would write, and is as long.
+
+    So nothing in a foreign file is interpreted. What the caller changes stays in memory: torch dislikes read-only.
+    """
+    header = _header(shape, kind)
+    try:
+        if not path.is_file() or path.stat().st_size != len(header) + math.prod(shape) * np.dtype(kind).itemsize:
+            return None
+        with path.open("rb") as file:
+            if file.read(len(header)) != header:
+                return None
+        return np.memmap(path, dtype=kind, mode="c", offset=len(header), shape=shape)
+    except Trouble:
+        return None
+
+
+def _header(shape: tuple[int, ...], kind: type[T]) -> bytes:
+    out = io.BytesIO()
+    fields = {"descr": dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": shape}
+    write_array_header_1_0(out, fields)
+    return out.getvalue()
 
 
 def _build(key: str, shape: Shape, fill: Fill) -> Decoded:

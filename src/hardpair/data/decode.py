@@ -1,16 +1,23 @@
 """One image file → one square of uint8 pixels, or the reason why not."""
 
+import stat
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from hardpair.data.printable import printable
+from hardpair.data.room import Room
+from hardpair.errors import printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name says: SUN397 has GIFs named .jpg
+MOST_BYTES = 256_000_000  # WebP files are read whole, and metadata is kept, before the size of the picture is known
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
+MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
 LEAST_SIDE = 8
+ROOM = Room(MOST_PIXELS)
+# Blocks of Pillow's above 32 MB go back to the system; smaller ones each thread would keep.
+Image.core.set_block_size(64 << 20)  # type: ignore[attr-defined]
 
 
 class UnusableError(Exception):
@@ -19,11 +26,13 @@ class UnusableError(Exception):
 
 def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     """The centre square of an image, resized: uint8 (3, size, size)."""
-    if not path.is_file():  # opening a pipe would wait for ever
-        raise UnusableError("not a readable file")
     try:
+        _check_file(path)
         with path.open("rb") as stream, Image.open(stream, formats=FORMATS) as image:
-            return _square(image, size)
+            _check_header(image)
+            _check_scans(image, path)
+            with ROOM.take(image.width * image.height):
+                return _square(image, size)
     except UnusableError:
         raise
     except Image.DecompressionBombError as error:
@@ -31,21 +40,57 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     except UnidentifiedImageError as error:
         raise UnusableError("not a JPEG, PNG, WebP, BMP or GIF image") from error
     except Exception as error:  # Pillow's readers raise nearly anything on broken files
-        raise UnusableError(f"broken ({printable(str(error))[:80] or type(error).__name__})") from error
+        raise UnusableError(_in_words(error)) from error
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return "no permission to read it"
+    return f"broken ({printable(str(error))[:80] or type(error).__name__})"
 
 
 def _too_large() -> str:
     return f"over {MOST_PIXELS // 1_000_000} megapixels"
 
 
-def _square(image: Image.Image, size: int) -> NDArray[np.uint8]:
-    width, height = image.size  # from the header: nothing is decoded yet
+def _check_file(path: Path) -> None:
+    try:
+        facts = path.stat()
+    except PermissionError:
+        raise
+    except OSError as error:  # a link to nowhere or to itself
+        raise UnusableError("not a readable file") from error
+    if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for ever
+        raise UnusableError("not a readable file")
+    if facts.st_size == 0:  # so are the files of the kernel, and some of those wait too
+        raise UnusableError("empty")
+    if facts.st_size > MOST_BYTES:
+        raise UnusableError(f"over {MOST_BYTES // 1_000_000} MB")
+
+
+def _check_header(image: Image.Image) -> None:
+    """Refuse a size that is not worth decoding; nothing is decoded yet."""
+    width, height = image.size
     if width * height > MOST_PIXELS:
         raise UnusableError(_too_large())
     if min(width, height) < LEAST_SIDE:
         raise UnusableError(f"{width} × {height} pixels, smaller than {LEAST_SIDE}")
+
+
+def _check_scans(image: Image.Image, path: Path) -> None:
+    """A JPEG of a few bytes a scan could keep its reader busy for days."""
+    if image.format not in ("JPEG", "MPO"):
+        return
+    with path.open("rb") as stream:
+        scans = sum(block.count(b"\xff\xda") for block in iter(lambda: stream.read(1 << 20), b""))
+    if scans > MOST_SCANS:
+        raise UnusableError(f"over {MOST_SCANS} scans")
+
+
+def _square(image: Image.Image, size: int) -> NDArray[np.uint8]:
     image.draft(None, (2 * size, 2 * size))  # JPEG only: decode at 1/2, 1/4 or 1/8, still twice what we need
-    colour = to_rgb(ImageOps.exif_transpose(image))
+    ImageOps.exif_transpose(image, in_place=True)
+    colour = to_rgb(image)
     width, height = colour.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
@@ -57,9 +102,11 @@ def _square(image: Image.Image, size: int) -> NDArray[np.uint8]:
 def to_rgb(image: Image.Image) -> Image.Image:
     """Any mode → RGB; what is transparent becomes white, since the colour beneath it means nothing."""
     if image.mode.startswith("I"):  # 16 bits: Pillow's own conversion would clip at 255
-        deep = np.asarray(image).astype(np.int64).clip(0, 65_535)
-        return Image.fromarray(((deep + 128) // 257).astype(np.uint8)).convert("RGB")
+        deep = np.asarray(image).clip(0, 65_535).astype(np.uint32)
+        deep += 128
+        deep //= 257
+        return Image.fromarray(deep.astype(np.uint8)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
-    layer = image.convert("RGBA")
+    layer = image if image.mode == "RGBA" else image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")

@@ -15,9 +15,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from hardpair.data.printable import printable
 from hardpair.data.progress import progress
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 
 CHUNK = 1 << 20
 
@@ -64,7 +63,7 @@ def unpack(archive: Path, folder: Path, limits: Mapping[str, int]) -> None:
                 raise ValueError(f"it has no {missing[0]}")
             if not folder.exists():  # another process may have been faster
                 part.rename(folder)
-    except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, tarfile.TarError, zlib.error) as error:
         raise UserError(f"{archive}: cannot be unpacked ({printable(str(error))}); download it again") from error
 
 
@@ -83,7 +82,7 @@ def _write_members(stream: gzip.GzipFile, part: Path, limits: Mapping[str, int])
         for member in tar:
             if member.name not in limits:
                 continue
-            if not member.isreg() or member.size > limits[member.name]:
+            if not member.isreg() or not 0 <= member.size <= limits[member.name]:
                 raise ValueError(f"{member.name} is not the plain file it should be")
             source = tar.extractfile(member)
             assert source is not None
@@ -99,12 +98,16 @@ class _Limited(gzip.GzipFile):
     def __init__(self, path: Path, limit: int) -> None:
         super().__init__(path, "rb")
         self.left = limit
+        self.ends = 0
 
     def read(self, size: int | None = -1) -> bytes:
         block = super().read(self.left + 1 if size is None or size < 0 else min(size, self.left + 1))
         self.left -= len(block)
+        self.ends += not block
         if self.left < 0:
             raise ValueError("it holds more than it should")
+        if self.ends > 3:  # tarfile goes on reading nothing until it has read as much as a header claims
+            raise ValueError("it ends too early")
         return block
 
 

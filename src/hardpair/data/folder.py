@@ -13,9 +13,8 @@ from hardpair.data.cache import cache_key, remember
 from hardpair.data.decode import UnusableError, decode_file
 from hardpair.data.images import Images, Split
 from hardpair.data.layout import Listing, list_split
-from hardpair.data.printable import printable
 from hardpair.data.progress import progress
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 
 MOST_SKIPPED = 0.05  # of the files; beyond that something is wrong that the user should know
 THREADS = min(16, os.cpu_count() or 1)

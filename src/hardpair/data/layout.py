@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from hardpair.data.images import Split
-from hardpair.data.printable import printable
 from hardpair.data.subsets import hold_out
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 
 EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp")
 TEST_FOLDERS = ("test", "val", "valid", "validation")

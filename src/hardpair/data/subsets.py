@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hardpair.data.images import Images
 from hardpair.data.order import generator_for
-from hardpair.errors import UserError
+from hardpair.errors import UserError, shown
 
 
 def hold_out(labels: Tensor, *, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -29,9 +29,10 @@ def hold_out(labels: Tensor, *, share: float, seed: int) -> tuple[Tensor, Tensor
 
 def some_of_each(images: Images, data: str, count: str) -> Images:
     """The part that ``data``, "cifar10:10000", names: so many, of each class as many, always the same."""
-    wanted = int(count) if count.isdecimal() else 0
+    wanted = int(count) if count.isdecimal() and len(count) < 20 else 0
     if images.labels is None or not len(images.classes) <= wanted <= len(images):
-        raise UserError(f"data: {data!r} asks for {count or 'no'} images; give {len(images.classes)} to {len(images)}")
+        bounds = f"{len(images.classes)} to {len(images)}"
+        raise UserError(f"data: {shown(data)} is not a number of images that there are; give {bounds}")
     if wanted == len(images):
         return images
     _, chosen = hold_out(images.labels, share=wanted / len(images), seed=0)

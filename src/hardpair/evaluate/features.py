@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hardpair.data import Images
-from hardpair.data.cache import Trouble, cache_file, discard, reserve
+from hardpair.data.cache import cache_file, discard, open_known, reserve
 from hardpair.data.progress import progress
 from hardpair.models import Encoder, fingerprint
 from hardpair.views import plain_view
@@ -60,11 +59,8 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
 
 def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:
     """The features, or None where there are none or they are not what they should be."""
-    try:
-        found = open_memmap(path, mode="c")  # refuses a file that is too short; torch dislikes read-only arrays
-    except Trouble:
-        return None
-    return torch.from_numpy(found) if found.shape == shape and found.dtype == np.float32 else None
+    found = open_known(path, shape, np.float32)
+    return None if found is None else torch.from_numpy(found)
 
 
 @torch.no_grad()

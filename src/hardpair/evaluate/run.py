@@ -1,6 +1,5 @@
 """Judge the encoder of a run, with a random encoder of the same shape beside it."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,9 +19,9 @@ from hardpair.evaluate.probe import Probing, probe
 from hardpair.evaluate.semi import FewLabels, semi_trials
 from hardpair.evaluate.transfer import Transfer, transfer_table, transfer_trials
 from hardpair.evaluate.trial import Bench, Judgement, Trial
-from hardpair.files import append_json, commit
+from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, load_encoder
-from hardpair.recipes import SUPERVISED
+from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.tuner import DivergedError
 
 
@@ -164,12 +163,18 @@ def _write_neighbours(bench: Bench) -> None:
 
 def _read_recipe(run: Path) -> dict[str, Any]:
     """The recipe as plain values; of the method evaluation asks only whether it saw labels."""
+    file = run / "recipe.json"
     try:
-        recipe = json.loads((run / "recipe.json").read_text())
-        kinds = {"name": str, "hash": str, "method": str, "data": str, "seed": int, "image_size": int}
-        return {name: kind(recipe[name]) for name, kind in kinds.items()}
+        content = read_json(file)
+        recipe = {name: content[name] for name in ("name", "method", "data", "seed", "image_size", "hash")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{run / 'recipe.json'}: cannot be read ({error!r}); is {run} a run?") from error
+        raise UserError(f"{file}: cannot be read ({error!r}); is {run} a run?") from error
+    try:
+        for name in recipe.keys() - {"hash"}:
+            check_field(name, recipe[name])
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from error
+    return {**recipe, "hash": str(recipe["hash"])}
 
 
 def _in_words(score: Mapping[str, Any]) -> str:

@@ -63,7 +63,7 @@ class LabelledStart:
         self.test = bench.centre(lambda size: bench.images("test", size))
         self.keeps_head = few.preset.keep_head_layer and share < 1  # with all labels the encoder is the better start
         if self.keeps_head:
-            load_head_layer(bench.run)  # a run without one shows here, before any work
+            self._own_head_layer()  # a run without one shows here, before any work
         bench.say(
             f"{len(self.labelled):,} labelled images of {len(train):,} ({share:.3g} of the labels, {self.subset})"
         )
@@ -119,7 +119,7 @@ class LabelledStart:
         """The run's own; for a random encoder one as random."""
         if not self.keeps_head:
             return None
-        layer = load_head_layer(self.bench.run)
+        layer = self._own_head_layer()
         if encoder is self.bench.encoder:
             return layer
         with torch.random.fork_rng(devices=[]):
@@ -127,3 +127,6 @@ class LabelledStart:
             fresh = mlp(*widths(layer), 1)[0]
         assert isinstance(fresh, nn.Sequential)
         return fresh
+
+    def _own_head_layer(self) -> nn.Sequential:
+        return load_head_layer(self.bench.run, inputs=self.bench.encoder.num_features)

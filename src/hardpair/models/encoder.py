@@ -61,6 +61,8 @@ def build_encoder(
     if name not in DEPTHS:
         raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
     require_range("width", width, 1 / 8 if colour_streams else 1 / 16, 4)
+    if patch:
+        require_range("patch", patch, 2, 1024)
     if sk and (colour_streams or patch):
         raise UserError("sk: selective kernels go with whole images in colour, not with colour streams or patches")
     settings = {"name": name, "width": width, "small_images": small_images}

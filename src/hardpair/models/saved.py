@@ -5,20 +5,30 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 
-from hardpair.errors import UserError
-from hardpair.files import write_atomically
+from hardpair.errors import UserError, shown
+from hardpair.files import read_json, write_atomically
 from hardpair.models.classifier import Classifier
 from hardpair.models.encoder import Encoder, build_encoder
 from hardpair.models.heads import mlp
 
 HEAD_FILE = "head_layer.safetensors"
 log = logging.getLogger(__name__)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "width": (int, float),
+    "sk": (bool,),
+    "small_images": (bool,),
+    "colour_streams": (bool,),
+    "patch": (int,),
+    "step": (int,),
+}
+"""What ``encoder.json`` may hold."""
 
 
 def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
@@ -42,19 +52,19 @@ def save_head_layer(layer: nn.Sequential, folder: Path) -> None:
     write_atomically(folder / HEAD_FILE, save(tensors))
 
 
-def load_head_layer(run: Path) -> nn.Sequential:
-    """The head's first layer of a run, in eval mode."""
+def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:
+    """The head's first layer of a run, in eval mode; `inputs` is the number of features that its encoder gives."""
     file = run / HEAD_FILE
     if not file.is_file():
         raise UserError(f"{file}: not found; this run kept no layer of its head, so choose another --preset")
-    try:
-        tensors = load_file(file)
-        outputs, inputs = tensors["0.weight"].shape
-        layer = mlp(inputs, outputs, 1)[0]
-        assert isinstance(layer, nn.Sequential)
-        layer.load_state_dict(tensors)
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error
+    tensors = _read_tensors(file)
+    weight = tensors.get("0.weight", torch.empty(0))
+    if weight.ndim != 2 or weight.shape[1] != inputs or not weight.numel():  # nothing is made that is not in the file
+        raise UserError(f"{file}: is no layer for the {inputs} features of this encoder; restore it or train again")
+    layer = mlp(inputs, len(weight), 1)[0]
+    assert isinstance(layer, nn.Sequential)
+    _require_match(layer.state_dict(), tensors, source=str(file))
+    layer.load_state_dict(tensors)
     return layer.eval()
 
 
@@ -65,31 +75,53 @@ def load_encoder(run: str | Path) -> Encoder:
     for file in (shape_file, weights_file):
         if not file.is_file():
             raise UserError(f"{file}: not found; {folder} holds no trained encoder (has pretraining finished?)")
-    try:
-        shape = json.loads(shape_file.read_text())
-        step = int(shape.pop("step"))
-        shape.pop("num_features")  # follows from the rest; written for people
-        encoder = build_encoder(**shape)
-        encoder.step = step
-        tensors = load_file(weights_file)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder}: the saved encoder cannot be read ({error}); restore it or train again") from error
-    fill_encoder(encoder, tensors, source=str(weights_file))
+    shape, step = _read_shape(shape_file)
+    tensors = _read_tensors(weights_file)
+    with torch.device("meta"):  # takes no memory: a few words in encoder.json could ask for gigabytes
+        wanted = build_encoder(**shape).state_dict()
+    _require_match(wanted, tensors, source=str(weights_file))
+    encoder = build_encoder(**shape)
+    encoder.load_state_dict(tensors)
+    encoder.step = step
     return encoder.eval()
 
 
-def fill_encoder(encoder: Encoder, tensors: dict[str, torch.Tensor], *, source: str) -> None:
-    """Copy tensors into the encoder; anything less than a full match of names and shapes is refused."""
-    wanted = encoder.state_dict()
-    matched = {name for name in wanted if name in tensors and tensors[name].shape == wanted[name].shape}
+def _read_shape(file: Path) -> tuple[dict[str, Any], int]:
+    """What the encoder is built of, and how long it was trained; plain values of the right kind or none."""
+    try:
+        content = dict(read_json(file))
+        content.pop("num_features", None)  # follows from the rest; written for people
+        for name, value in content.items():
+            if type(value) not in _KINDS.get(name, ()):
+                raise ValueError(f"{shown(name)} cannot be {shown(value)}")
+        name, step = content["name"], content.pop("step")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error
+    return {**content, "name": name}, step
+
+
+def _read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, mapped rather than read. No other kind of file is ever loaded."""
+    try:
+        return dict(load_file(file))
+    except Exception as error:  # besides SafetensorError also what torch raises on odd shapes and types
+        raise UserError(f"{file}: cannot be read ({str(error)[:120]}); restore it or train again") from error
+
+
+def _require_match(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, source: str) -> None:
+    """Anything less than a full match of names, shapes and types is refused."""
+    matched = {name for name, tensor in wanted.items() if name in tensors and _alike(tensor, tensors[name])}
     if len(matched) < len(wanted) or len(tensors) > len(wanted):
         wrong = sorted((wanted.keys() | tensors.keys()) - matched)
         raise UserError(
             f"{source}: {len(matched)} of {len(wanted)} tensors match this encoder, "
-            f"so it was not loaded (first mismatch: {wrong[0]})"
+            f"so it was not loaded (first mismatch: {shown(wrong[0])})"
         )
-    encoder.load_state_dict(tensors)
     log.info("%s: %d of %d tensors matched", source, len(matched), len(wanted))
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
 
 
 def fingerprint(encoder: Encoder) -> str:

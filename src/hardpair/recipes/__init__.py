@@ -1,7 +1,7 @@
 """Recipes: named, complete descriptions of a pretraining run."""
 
 from hardpair.recipes.named import FAMILIES, RECIPES, describe_recipe, find_recipe
-from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, method_settings
+from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
 
 __all__ = [
     "FAMILIES",
@@ -9,6 +9,7 @@ __all__ = [
     "SUPERVISED",
     "Recipe",
     "Setting",
+    "check_field",
     "describe_recipe",
     "find_recipe",
     "method_settings",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-from hardpair.errors import UserError, nearest, require_range
+from hardpair.errors import UserError, nearest, require_range, shown
 from hardpair.methods import METHODS
 
 SUPERVISED = "supervised"
@@ -63,20 +63,21 @@ class Recipe:
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, kind in _field_types(type(self)).items():
-            _check_type(name, getattr(self, name), kind)
-        _check_ranges(self)
+        for name in _field_types():
+            check_field(name, getattr(self, name))
+        if self.warmup_epochs >= self.epochs:
+            raise UserError(f"warmup_epochs: {self.warmup_epochs:g} must be less than epochs, {self.epochs}")
         kinds = {name: kind for name, (kind, _) in method_settings(self.method).items()}
         for name, value in self.settings.items():
             if name not in kinds:
-                raise UserError(f"{name}: the method {self.method} has no such setting{nearest(name, kinds)}")
+                raise UserError(f"{shown(name)}: the method {self.method} has no such setting{nearest(name, kinds)}")
             _check_type(name, value, kinds[name])
 
     def to_json(self) -> dict[str, Any]:
         """Every field, the method's settings complete with their defaults, and the hash."""
         known = method_settings(self.method)
         settings = {name: _as(kind, self.settings.get(name, default)) for name, (kind, default) in known.items()}
-        fields = {name: _as(kind, getattr(self, name)) for name, kind in _field_types(type(self)).items()}
+        fields = {name: _as(kind, getattr(self, name)) for name, kind in _field_types().items()}
         return {**fields, "settings": settings, "hash": _hash({**fields, "settings": settings})}
 
     @classmethod
@@ -87,7 +88,7 @@ class Recipe:
         known = {f.name for f in dataclasses.fields(cls)}
         for name in content.keys() - {"hash"}:
             if name not in known:
-                raise UserError(f"recipe: unknown field {name!r}{nearest(name, known)}")
+                raise UserError(f"recipe: unknown field {shown(name)}{nearest(name, known)}")
         if "name" not in content or not isinstance(content.get("settings", {}), dict):
             raise UserError("recipe: needs a name, and settings must be a JSON object")
         return cls(**{name: value for name, value in content.items() if name in known})
@@ -98,23 +99,32 @@ def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:
     if method == SUPERVISED:
         return {}
     if method not in METHODS:
-        raise UserError(f"method: there is no {method!r}{nearest(method, [*METHODS, SUPERVISED])}")
+        raise UserError(f"method: there is no {shown(method)}{nearest(method, [*METHODS, SUPERVISED])}")
     parameters = inspect.signature(METHODS[method].__init__).parameters.values()
     return {p.name: (p.annotation, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
-def _field_types(cls: type) -> dict[str, Any]:
-    return {f.name: f.type for f in dataclasses.fields(cls) if f.name != "settings"}
+def check_field(name: str, value: Any) -> None:
+    """Refuse a value that a field of a recipe cannot have, whoever wrote it."""
+    _check_type(name, value, _field_types()[name])
+    if name in RANGES:
+        require_range(name, value, *RANGES[name])
+
+
+def _field_types() -> dict[str, Any]:
+    return {f.name: f.type for f in dataclasses.fields(Recipe) if f.name != "settings"}
 
 
 def _check_type(name: str, value: Any, kind: Any) -> None:
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
-            raise UserError(f"{name}: must be one of {', '.join(map(str, get_args(kind)))}, not {value!r}")
+            raise UserError(f"{name}: must be one of {', '.join(map(str, get_args(kind)))}, not {shown(value)}")
         return
     good = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     if not good or (isinstance(value, bool) and kind is not bool) or value != value:
-        raise UserError(f"{name}: must be {_words(kind)}, not {value!r}")
+        raise UserError(f"{name}: must be {_words(kind)}, not {shown(value)}")
+    if isinstance(value, int) and abs(value) > MOST:
+        raise UserError(f"{name}: {shown(value)} is too large; give at most {MOST}")
 
 
 def _as(kind: Any, value: Setting) -> Setting:
@@ -126,6 +136,7 @@ def _words(kind: type) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
 
 
+MOST = 2**31 - 1  # of any whole number; what is larger overflows somewhere
 RANGES: dict[str, tuple[float, float]] = {
     "image_size": (8, 1024),
     "epochs": (1, 100_000),
@@ -134,15 +145,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "weight_decay": (0, 1),
     "warmup_epochs": (0, 100_000),
     "clip": (0, float("inf")),
-    "seed": (0, 2**31 - 1),
+    "seed": (0, MOST),
 }
-
-
-def _check_ranges(recipe: Recipe) -> None:
-    for name, (low, high) in RANGES.items():
-        require_range(name, getattr(recipe, name), low, high)
-    if recipe.warmup_epochs >= recipe.epochs:
-        raise UserError(f"warmup_epochs: {recipe.warmup_epochs:g} must be less than epochs, {recipe.epochs}")
 
 
 def _hash(fields: Mapping[str, Any]) -> str:

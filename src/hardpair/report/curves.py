@@ -18,6 +18,7 @@ _LINE, _INK, _GRID = "#0000f1", "#0000f2", "#0000f3"
 _COLOURS = {_LINE: "var(--curve)", _INK: "var(--muted)", _GRID: "var(--rule)"}
 _WIDTH, _HEIGHT = 320, 168
 _MOST_POINTS = 400  # a log of a hundred thousand lines must not make a page of a hundred megabytes
+_MOST_OWN = 20  # curves of a method's own; each takes a moment to draw
 _NOT_CURVES = frozenset({"event", "step", "epoch", "time"})
 
 
@@ -55,7 +56,7 @@ def panels(steps: list[Record]) -> tuple[list[Panel], list[Panel]]:
     """The panels to show at once and those to fold away, for whichever keys were logged."""
     keys = dict.fromkeys(key for line in steps for key, value in line.items() if numeric(value) is not None)
     known = {panel.key for panel in (*MAIN, *FURTHER)}
-    own = [_own(key) for key in keys if key not in known and key not in _NOT_CURVES]
+    own = [_own(key) for key in keys if key not in known and key not in _NOT_CURVES][:_MOST_OWN]
     return [panel for panel in MAIN if panel.key in keys] + own, [panel for panel in FURTHER if panel.key in keys]
 
 

@@ -1,5 +1,6 @@
 """The end of the page: how to read it, and everything needed to check or repeat it."""
 
+import re
 import shlex
 from typing import Any
 
@@ -7,6 +8,8 @@ from hardpair.report.files import Record, Run, mapping
 from hardpair.report.markup import Html, element, folded, paragraph, section, table
 from hardpair.report.scores import protocol_title
 from hardpair.report.words import plain
+
+_COMMIT = re.compile(r"([0-9a-f]{7,64})(-dirty)?")
 
 
 def how_to_read(_run: Run) -> Html:
@@ -57,7 +60,9 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 def _reproduce(run: Run) -> list[Html]:
     recipe, commit = run.recipe, run.start.get("commit")
-    lines = [f"git checkout {str(commit).removesuffix('-dirty')}"] if commit else []
+    # Commands are there to be copied, so nothing out of a file may become one.
+    known = _COMMIT.fullmatch(str(commit))
+    lines = [f"git checkout {known[1]}"] if known else []
     lines += [_pretrain_command(recipe, run), run.command("evaluate"), run.command("report")]
     about = "Every setting is given, so that it does not matter if a default changes."
     if str(commit).endswith("-dirty"):
@@ -75,5 +80,5 @@ def _pretrain_command(recipe: Record, run: Run) -> str:
 
 def _option(name: str, value: Any) -> str:
     if isinstance(value, bool):
-        return f"--{name}" if value else f"--no-{name}"
-    return f"--{name} {shlex.quote(str(value))}"
+        return shlex.quote(f"--{name}" if value else f"--no-{name}")
+    return f"{shlex.quote(f'--{name}')} {shlex.quote(str(value))}"

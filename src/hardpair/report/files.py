@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.errors import UserError
+from hardpair.files import MOST_BYTES, parse_json, read_plain
+from hardpair.report.words import numeric
 
+MOST = 64_000_000  # bytes of a file that is shown; beyond that a page could not show it either
 Record = dict[str, Any]
 
 
@@ -58,9 +61,9 @@ def read_run(path: Path) -> Run:
     if not (path / "recipe.json").is_file():
         raise UserError(f"{path} is not a run: it holds no recipe.json; `hardpair pretrain` makes a run")
     notes: list[str] = []
-    recipe = _read_object(path / "recipe.json", notes)
+    recipe = _read_object(path / "recipe.json", notes, most=MOST_BYTES)
     if recipe is None:
-        raise UserError(f"{path} is not a run that can be read: its recipe.json is damaged")
+        raise UserError(f"{path} is not a run that can be read: its {notes[0]}")
     scores = _read_lines(path / "scores.jsonl", notes)
     return Run(
         path=path,
@@ -85,15 +88,15 @@ def objects(value: Any) -> list[Record]:
 
 
 def _step(line: Record) -> float:
-    step = line.get("step")
-    return float(step) if isinstance(step, int | float) else 0.0
+    return numeric(line.get("step")) or 0.0
 
 
-def _read_object(path: Path, notes: list[str]) -> Record | None:
-    if not path.is_file():
+def _read_object(path: Path, notes: list[str], *, most: int = MOST) -> Record | None:
+    text = _read_text(path, notes, most)
+    if text is None:
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        value = parse_json(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -104,9 +107,7 @@ def _read_object(path: Path, notes: list[str]) -> Record | None:
 
 def _read_lines(path: Path, notes: list[str]) -> list[Record]:
     """The objects of a file of JSON lines; a crash leaves half a line, which is left out and mentioned."""
-    if not path.is_file():
-        return []
-    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line.strip()]
+    lines = [line for line in (_read_text(path, notes, MOST) or "").split("\n") if line.strip()]
     parsed = [_parse(line) for line in lines]
     kept = [line for line in parsed if line is not None]
     if damaged := len(parsed) - len(kept):
@@ -116,13 +117,25 @@ def _read_lines(path: Path, notes: list[str]) -> list[Record]:
     return kept
 
 
+def _read_text(path: Path, notes: list[str], most: int) -> str | None:
+    """The text of a file that is there; a letter that is none becomes a question mark."""
+    if not path.is_file():
+        return None
+    try:
+        return read_plain(path, most=most).decode("utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        notes.append(f"{path.name} cannot be read ({reason}) and was left out.")
+        return None
+
+
 def _were(many: int) -> str:
     return "were" if many > 1 else "was"
 
 
 def _parse(line: str) -> Record | None:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

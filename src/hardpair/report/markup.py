@@ -1,9 +1,12 @@
 """HTML from plain Python, escaped by construction: a string enters a page unescaped only as `Html`."""
 
+import re
 from html import escape
 from importlib import resources
 
 _VOID = frozenset({"img", "link", "meta"})
+# Control codes, halves of letters (names of files need not be text), and marks that turn the direction of what follows.
+_UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 class Html(str):
@@ -12,14 +15,18 @@ class Html(str):
     __slots__ = ()
 
 
+def _text(words: str) -> str:
+    return escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", words))
+
+
 def join(*parts: str) -> Html:
     """One piece of HTML of several; plain strings are escaped."""
-    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+    return Html("".join(part if isinstance(part, Html) else _text(part) for part in parts))
 
 
 def element(tag: str, *content: str, **attributes: str) -> Html:
     """`<tag attribute="value">content</tag>`; `class_` becomes `class`, `aria_label` becomes `aria-label`."""
-    opening = "".join(f' {name.strip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    opening = "".join(f' {name.strip("_").replace("_", "-")}="{_text(value)}"' for name, value in attributes.items())
     if tag in _VOID:
         return Html(f"<{tag}{opening}>")
     return Html(f"<{tag}{opening}>{join(*content)}</{tag}>")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hardpair.errors import printable
 from hardpair.report.files import Record, Run, mapping, read_run
 from hardpair.report.opening import ending, what_was_done
 from hardpair.report.words import metric_name, numeric, signed
@@ -19,7 +20,7 @@ def summary_table(run: Path) -> str:
         ["", *_aligned([_HEADINGS, *rows])] if rows else [f"No scores yet: {read.command('evaluate')} measures them."]
     )
     amiss = _amiss(read)
-    return "\n".join([*lines, *([""] if amiss else []), *amiss])
+    return "\n".join(map(printable, [*lines, *([""] if amiss else []), *amiss]))
 
 
 def _rows(score: Record) -> list[tuple[str, ...]]:

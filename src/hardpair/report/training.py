@@ -29,6 +29,8 @@ def curves(run: Run) -> Html:
 def _curve(panel: Panel, steps: list[Record], prefix: str) -> Html:
     x, y, across = series(steps, panel.key)
     finite = [value for value in y if math.isfinite(value)]
+    if not finite:  # no step or epoch says where they belong
+        return join()
     ends = f"{panel.title}: from {number(finite[0])} to {number(finite[-1])} over {across} {x[0]:g} to {x[-1]:g}"
     latest = element("span", _latest(panel, steps), class_="latest")
     caption = element(

@@ -1,12 +1,13 @@
 """Numbers, dates and names as people read them."""
 
 import json
-import math
 from datetime import datetime
 from typing import Any
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
+
+_LARGEST = 1e100
 
 _METRICS = {"top1": "top-1", "top5": "top-5", "mean_per_class": "mean per class", "map11": "11-point mAP"}
 _METHODS = {
@@ -25,10 +26,10 @@ _METHODS = {
 
 
 def numeric(value: Any) -> float | None:
-    """A finite number, or None for whatever else a file may hold."""
+    """A finite number, or None for whatever else a file may hold, numbers too large to draw or average among it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    return float(value) if -_LARGEST <= value <= _LARGEST else None
 
 
 def percent(value: float) -> str:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from hardpair.errors import UserError
-from hardpair.files import write_atomically
+from hardpair.errors import UserError, printable
+from hardpair.files import MOST_BYTES, read_plain, write_atomically
 
 KEPT = 2
 
@@ -47,7 +46,7 @@ def save_checkpoint(
         content = save(_collect(method, optimiser, meter or {}))
         write_atomically(temporary / "state.safetensors", content)
         facts = {"step": step, "sha256": hashlib.sha256(content).hexdigest(), "torch": str(torch.__version__)}
-        write_atomically(temporary / "state.json", json.dumps({**facts, "check": _check(facts)}, indent=2).encode())
+        write_atomically(temporary / "state.json", _written(facts))
         _remove(target)  # one of this very step is unreadable, or the same (stopped just after a save)
         _sync(temporary)
         temporary.rename(target)
@@ -72,8 +71,9 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     for path in reversed(_finished(folder)):
         try:
             return _read(path), complaints
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            complaints.append(f"{path}: unreadable ({error}); falling back to the checkpoint before it")
+        except Exception as error:  # whatever its bytes are, the one before it is what counts
+            reason = printable(str(error))[:120] or type(error).__name__
+            complaints.append(f"{path}: unreadable ({reason}); falling back to the checkpoint before it")
             _remove(path.with_name(f"unreadable-{path.name}"))
             path.rename(path.with_name(f"unreadable-{path.name}"))
     if unreadable := sorted(folder.glob("unreadable-*")):
@@ -82,13 +82,27 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Put a checkpoint's tensors back where `save_checkpoint` took them from."""
+    """Put a checkpoint's tensors back where `save_checkpoint` took them from; all of them fit, or it is refused."""
+    try:
+        _restore(checkpoint, method, optimiser)
+    except (RuntimeError, ValueError, IndexError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"the checkpoint of step {checkpoint.step} is of another method or encoder ({reason}); "
+            "start anew with another --run"
+        ) from error
+
+
+def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     method.load_state_dict(checkpoint.part("method"))
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.part("optimiser").items():
         index, key = name.split("/")
-        state.setdefault(int(index), {})[key] = _laid_out_like(parameters[int(index)], tensor)
+        parameter = parameters[int(index)]
+        if key != "step" and tensor.shape != parameter.shape:  # a fused optimiser would write beyond its end
+            raise ValueError(f"optimiser/{name} has another shape")
+        state.setdefault(int(index), {})[key] = _laid_out_like(parameter, tensor)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
@@ -106,18 +120,24 @@ def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping
 
 
 def _read(path: Path) -> Checkpoint:
-    facts: dict[str, Any] = json.loads((path / "state.json").read_text())
-    content = (path / "state.safetensors").read_bytes()
-    if facts.pop("check") != _check(facts):
+    weights = path / "state.safetensors"
+    content = read_plain(path / "state.json", most=MOST_BYTES)
+    facts: dict[str, Any] = json.loads(content)
+    facts.pop("check")
+    if content != _written(facts):
         raise ValueError("its state.json was changed")
-    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-        raise ValueError("its hash is wrong")
-    return Checkpoint(int(facts["step"]), load(content))
+    if not weights.is_file():  # opening a pipe would wait for ever
+        raise ValueError("it has no state.safetensors")
+    with weights.open("rb") as file:  # before it is read into memory
+        if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
+            raise ValueError("its hash is wrong")
+    return Checkpoint(int(facts["step"]), load(weights.read_bytes()))
 
 
-def _check(facts: dict[str, Any]) -> str:
-    """Hash of the facts, so that a flipped bit in them shows too."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def _written(facts: dict[str, Any]) -> bytes:
+    """The facts and their hash, byte for byte as they lie on disk, so that any change of them shows."""
+    check = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**facts, "check": check}, indent=2).encode()
 
 
 def _finished(folder: Path) -> list[Path]:
@@ -125,8 +145,10 @@ def _finished(folder: Path) -> list[Path]:
 
 
 def _remove(path: Path) -> None:
-    if path.exists():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink()
 
 
 def _sync(folder: Path) -> None:

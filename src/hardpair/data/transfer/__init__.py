@@ -7,7 +7,6 @@ from pathlib import Path
 from hardpair.data.folder import read_listing
 from hardpair.data.images import Images
 from hardpair.data.layout import Listing
-from hardpair.data.printable import printable
 from hardpair.data.transfer.cifar import read_cifar
 from hardpair.data.transfer.downloads import DOWNLOADABLE, download_set
 from hardpair.data.transfer.held_out import hold_out_number
@@ -21,7 +20,7 @@ from hardpair.data.transfer.sets import (
     TransferSplit,
 )
 from hardpair.data.transfer.torchvision_lists import list_cars, list_flowers102, list_food101
-from hardpair.errors import UserError, nearest, require_range
+from hardpair.errors import UserError, nearest, printable, require_range
 
 __all__ = ["TRANSFER_SETS", "Metric", "MissingSetError", "TransferSet", "TransferSplit", "open_transfer"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from hardpair.data.layout import Listing
-from hardpair.data.printable import printable
 from hardpair.data.transfer.sets import LackError, TransferSplit
+from hardpair.errors import printable
 
 PARTS: dict[TransferSplit, str] = {"train": "train", "validation": "val", "test": "test"}  # as the authors call them
 VOC_CLASSES = (

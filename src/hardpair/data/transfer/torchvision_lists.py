@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.data.layout import Listing
-from hardpair.data.printable import printable
 from hardpair.data.transfer.own_lists import PARTS, make_listing
 from hardpair.data.transfer.sets import LackError, TransferSplit
+from hardpair.errors import printable
 
 
 def list_food101(folder: Path, split: TransferSplit) -> Listing:

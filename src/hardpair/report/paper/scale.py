@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from hardpair.errors import printable
 from hardpair.report.files import Record, mapping
 from hardpair.report.paper.published import Shape
 from hardpair.report.words import count, numeric, plain
@@ -67,7 +68,7 @@ def shape_in_words(shape: Shape) -> str:
 
 def one_line(value: Any) -> str:
     """A value of a file as text that can neither break a line nor command a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in plain(value))
+    return printable(plain(value))
 
 
 def _test(score: Record) -> str:
