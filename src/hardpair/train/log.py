@@ -1,11 +1,11 @@
 """The run's log: one JSON object a line, flushed at once; of several processes the first writes it."""
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hardpair import processes
-from hardpair.files import append_json, write_atomically
+from hardpair.files import append_json, parse_json, write_atomically
 
 
 class Log:
@@ -21,17 +21,21 @@ class Log:
 
     def has(self, event: str) -> bool:
         """Whether such an event was logged."""
-        return self.path.exists() and f'{{"event": "{event}"' in self.path.read_text()
+        return any(line.get("event") == event for _, line in self._lines())
 
     def rewind(self, step: int) -> None:
         """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""
         if not processes.is_first():
             return
-        kept = []
-        for line in self.path.read_text().splitlines() if self.path.exists() else []:
+        kept = [text + "\n" for text, line in self._lines() if line.get("step", 0) <= step]
+        write_atomically(self.path, "".join(kept).encode())
+
+    def _lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every line that can be read, as it is and as what it says."""
+        for text in self.path.read_text(errors="replace").splitlines() if self.path.exists() else []:
             try:
-                if json.loads(line).get("step", 0) <= step:
-                    kept.append(line + "\n")
+                line = parse_json(text)
             except ValueError:
                 continue
-        write_atomically(self.path, "".join(kept).encode())
+            if isinstance(line, dict) and isinstance(line.get("step", 0), int | float):
+                yield text, line

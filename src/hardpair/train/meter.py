@@ -36,7 +36,7 @@ class Meter:
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from there."""
         self.sums = {name: value for name, value in state.items() if name != "steps"}
-        self.steps = int(state["steps"]) if state else 0
+        self.steps = int(state.get("steps", 0))
 
     def read(self) -> dict[str, float]:
         """Averages since the last reading."""

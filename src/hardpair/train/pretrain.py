@@ -9,7 +9,7 @@ import torch
 from hardpair import processes
 from hardpair.data import open_images
 from hardpair.errors import UserError
-from hardpair.files import write_atomically
+from hardpair.files import read_json, write_atomically
 from hardpair.recipes import Recipe
 from hardpair.train.device import pick_device
 from hardpair.train.group import process_group, was_restarted
@@ -72,7 +72,7 @@ def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run")
     if not file.exists():
         raise UserError(f"{run}: holds no recipe.json, so it is no run; choose another place with {option}")
     try:
-        old = Recipe.from_json(json.loads(file.read_text()))
+        old = Recipe.from_json(read_json(file))
     except ValueError as error:
         raise UserError(f"{file}: cannot be read ({error}); choose another place with {option}") from error
     before, now = _flat(old), _flat(recipe)
@@ -85,7 +85,7 @@ def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run")
 def _check_images(facts: dict[str, Any], run: Path) -> None:
     """Refuse to go on with other images than the run began with: order and result would silently change."""
     file = run / "data.json"
-    if file.exists() and file.read_text() != json.dumps(facts, indent=2):
+    if file.exists() and file.read_bytes() != json.dumps(facts, indent=2).encode():
         raise UserError(f"{run}: cannot resume: the images have changed since it began ({file} has their hash)")
 
 
