@@ -14,6 +14,7 @@ import lives
 import pytest
 from lives import EVERY, live
 
+from hardpair.train import pretrain
 from hardpair.train.checkpoints import load_checkpoint
 
 SERVER = multiprocessing.get_context("forkserver")
@@ -74,6 +75,14 @@ def strip(line: str) -> dict[str, object]:
     content = json.loads(line)
     timed = ("images_per_second", "data_wait")
     return {k: v for k, v in content.items() if k not in timed} if content["event"] == "step" else {}
+
+
+def test_killed_before_anything_was_said(small_recipe, tmp_path):
+    """What is left is no run yet, and no reason to refuse one."""
+    (tmp_path / "run").mkdir()
+    for name in ("lock", ".recipe.json.7.tmp"):
+        (tmp_path / "run" / name).touch()
+    assert pretrain(small_recipe, tmp_path / "run", until=1).step == 1
 
 
 @pytest.mark.parametrize("moment", ["state.safetensors", "state.json", "rename"])

@@ -65,7 +65,7 @@ def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run")
     file = run / "recipe.json"
     if run.exists() and not run.is_dir():
         raise UserError(f"{run}: is a file; choose another place with {option}")
-    if not run.exists() or not any(run.iterdir()):
+    if not run.exists() or _hardly_begun(run):
         return
     if not resume:
         raise UserError(f"{run}: already exists; continue it with --resume, or choose another place with {option}")
@@ -80,6 +80,11 @@ def check_run(recipe: Recipe, run: Path, *, resume: bool, option: str = "--run")
     if changed:
         words = ", ".join(f"{name} was {before.get(name)} and is now {now[name]}" for name in changed)
         raise UserError(f"{run}: cannot resume with other settings: {words}; choose another place with {option}")
+
+
+def _hardly_begun(run: Path) -> bool:
+    """Whether there is nothing but what is written before the recipe, by a run that was killed at once."""
+    return all(path.name in ("lock", "data.json") or path.suffix == ".tmp" for path in run.iterdir())
 
 
 def _check_images(facts: dict[str, Any], run: Path) -> None:
