@@ -14,6 +14,7 @@ from hardpair.data.folder import MOST_SKIPPED, decode_all
 from hardpair.data.images import Split
 from hardpair.data.layout import list_split
 from hardpair.data.names import NAMES, as_folder
+from hardpair.data.printable import printable
 from hardpair.doctor.finding import Finding, bad, good, several, warning
 from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError
@@ -41,23 +42,25 @@ class Look:
 
 
 def check_images(options: Doctor) -> Iterator[Finding]:
-    """Counts, files that cannot be used, repeated images, images in both splits, sizes of classes."""
+    """How many, files that cannot be used, repeated images, sizes of classes, images in both splits."""
     if options.data is None:
         return
-    if options.data.startswith("cifar10") and not (options.data_root / CIFAR10_FOLDER).exists():
+    if options.data.partition(":")[0] == "cifar10" and not (options.data_root / CIFAR10_FOLDER).exists():
         found = f"CIFAR-10 is not below {options.data_root} yet"
         yield warning("images", found, "the first training on it will download 170 MB")
         return
     train = _look(options.data, "train", options.data_root)
-    try:
-        test, why = _look(options.data, "test", options.data_root), ""
-    except UserError as error:  # training needs no test split
-        test, why = None, str(error)
-    yield _count(train, test)
-    yield _unusable(train, test)
+    yield _count(train)
+    yield _unusable(train, "train")
     yield _repeated(train)
-    yield _leaks(train, test) if test else warning("leaks", "there is no test split to compare with", why)
     yield _balance(train)
+    try:
+        test = _look(options.data, "test", options.data_root)
+    except UserError as error:
+        yield warning("test images", str(error), "training needs none, evaluation does")
+        return
+    yield _unusable(test, "test")
+    yield _leaks(train, test)
 
 
 def _look(data: str, split: Split, root: Path) -> Look:
@@ -79,7 +82,7 @@ def _look_at_folder(data: str, split: Split) -> Look:
     drawn = replace(listing, names=[listing.names[row] for row in rows])
     pixels = np.empty((len(rows), 3, SIZE, SIZE), dtype=np.uint8)
     usable, skipped = decode_all(drawn, pixels, f"{data}/{split}")
-    hashes = _by_hash(pixels[: len(usable)], [f"{listing.root.name}/{drawn.names[row]}" for row in usable])
+    hashes = _by_hash(pixels[: len(usable)], [printable(f"{listing.root.name}/{drawn.names[row]}") for row in usable])
     return Look(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes)
 
 
@@ -90,44 +93,41 @@ def _by_hash(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], names: lis
     return found
 
 
-def _count(train: Look, test: Look | None) -> Finding:
-    found = f"{several(train.count, 'training image')}, {test.count if test else 'no':,} to test on, "
-    found += f"{len(train.classes)} classes" if train.classes else "without labels"
-    return good("images", found)
+def _count(train: Look) -> Finding:
+    classes = f"of {len(train.classes)} classes" if train.classes else "without labels"
+    return good("images", f"{several(train.count, 'training image')} {classes}")
 
 
-def _unusable(train: Look, test: Look | None) -> Finding:
+def _unusable(look: Look, split: Split) -> Finding:
     """Training refuses a folder of which too many files are left out."""
-    splits = [split for split in (train, test) if split]
-    skipped = [line for split in splits for line in split.skipped]
-    if not skipped:
-        return good("files", f"all can be used{train.part()}")
-    first = "; ".join(skipped[:3]) + "; …" * (len(skipped) > 3)
-    found = f"{several(len(skipped), 'file')} cannot be used{train.part()}: {first}"
-    if any(len(split.skipped) > MOST_SKIPPED * split.looked_at for split in splits):
-        return bad("files", found, f"mend or remove them: training refuses a split with more than {MOST_SKIPPED:.0%}")
-    return warning("files", found, "they will be left out; mend or remove them")
+    check = f"{split} files"
+    if not look.skipped:
+        return good(check, f"all can be used{look.part()}")
+    first = "; ".join(look.skipped[:3]) + "; …" * (len(look.skipped) > 3)
+    found = f"{several(len(look.skipped), 'file')} cannot be used{look.part()}: {first}"
+    if len(look.skipped) > MOST_SKIPPED * look.looked_at:
+        return bad(check, found, f"mend or remove them: a split with more than {MOST_SKIPPED:.0%} is refused")
+    return warning(check, found, "they will be left out; mend or remove them")
 
 
 def _repeated(train: Look) -> Finding:
     repeated = [names for names in train.names.values() if len(names) > 1]
     if not repeated:
         return good("duplicates", f"no training image appears twice{train.part()}")
-    spare = sum(len(names) - 1 for names in repeated)
-    found = (
-        f"{several(spare, 'training image')} repeat another{train.part()}, {repeated[0][1]} that of {repeated[0][0]}"
-    )
-    return warning("duplicates", found, "remove them: they are told apart as if they were different")
+    spare, (first, second, *_) = sum(len(names) - 1 for names in repeated), repeated[0]
+    found = f"{several(spare, 'training image')} too many{train.part()}; {second}, for one, is {first}"
+    return warning("duplicates", found, "remove them: a method would push an image away from itself")
 
 
 def _leaks(train: Look, test: Look) -> Finding:
+    part = train.part() or test.part()
     shared = [digest for digest in test.names if digest in train.names]
     if not shared:
-        return good("leaks", f"no test image is a training image{train.part()}")
+        return good("leaks", f"none of {several(test.count, 'test image')} is a training image{part}")
     count = sum(len(test.names[digest]) for digest in shared)
-    found = f"{several(count, 'test image')} among the training images{train.part()}, first {test.names[shared[0]][0]}"
-    found += f", which is {train.names[shared[0]][0]}"
-    return bad("leaks", found, "remove them from either split: scores on them say nothing")
+    here, there = test.names[shared[0]][0], train.names[shared[0]][0]
+    found = f"{count:,} of {several(test.count, 'test image')} also to train on{part}; {here}, for one, is {there}"
+    return bad("leaks", found, "remove them from one side: scores on them are too good")
 
 
 def _balance(train: Look) -> Finding:
@@ -136,8 +136,8 @@ def _balance(train: Look) -> Finding:
     counts = train.labels.bincount(minlength=len(train.classes))
     least, most = int(counts.argmin()), int(counts.argmax())
     found = f"{int(counts[least]):,} ({train.classes[least]}) to {int(counts[most]):,} ({train.classes[most]}) a class"
+    if least == most:
+        return good("balance", f"{int(counts[most]):,} of each class")
     if counts[most] > UNBALANCED * counts[least]:
-        return warning(
-            "balance", found, "accuracy over all test images will hide the small classes: look at each class"
-        )
+        return warning("balance", found, "accuracy over all test images will hide the small classes")
     return good("balance", found)

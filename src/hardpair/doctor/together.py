@@ -1,6 +1,7 @@
 """Whether two processes of this machine find each other, and learn what one would learn."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,14 +14,15 @@ from hardpair.doctor.finding import Finding, bad, good
 from hardpair.doctor.options import Doctor
 from hardpair.doctor.worker import TOLD
 
-SECONDS = 60  # until we give up
+SECONDS = 120  # until we give up; a busy machine needs a quarter of it
 CLOSE = 1e-9  # in double precision
 ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)", re.MULTILINE)
 ADVICE = {
     r"GLOO_SOCKET_IFNAME|unable to find address": "GLOO_SOCKET_IFNAME names no interface of this machine: set it to lo",
     r"not known|getaddrinfo|gethostby|hostname|resolve": "this machine does not find itself by its name: add the name "
     "to /etc/hosts, or set GLOO_SOCKET_IFNAME=lo",
-    r"refused|timed out|timeout|unreachable|connectFullMesh|not permitted|within": "a firewall may keep the processes "
+    r"not done within": "the machine may be too busy, or a firewall keeps the processes apart: try again later",
+    r"refused|timed out|timeout|unreachable|connectFullMesh|not permitted": "a firewall may keep the processes "
     "apart: let this machine connect to itself, or set GLOO_SOCKET_IFNAME=lo",
 }
 ALONE = "training in one process is not touched by this"
@@ -28,7 +30,7 @@ ALONE = "training in one process is not touched by this"
 
 def check_together(_options: Doctor) -> Iterator[Finding]:
     """A meeting, and a step that both share."""
-    with tempfile.TemporaryDirectory(prefix="hardpair-doctor-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hardpair-doctor-", ignore_cleanup_errors=True) as folder:
         said = _launch(Path(folder))
         told = Path(folder, TOLD)
         facts = json.loads(told.read_text()) if told.exists() else {}
@@ -40,9 +42,10 @@ def _launch(folder: Path) -> str:
     """Let two processes work; what they said if they failed, else nothing."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words += ["--module", "hardpair.doctor.worker", str(folder), str(SECONDS)]
+    environment = {**os.environ, "TMPDIR": str(folder)}  # torchrun leaves folders for its logs
     with (
         (folder / "errors").open("w+", errors="replace") as errors,
-        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors) as launcher,  # noqa: S603
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors, env=environment) as launcher,  # noqa: S603
     ):
         try:
             code = launcher.wait(SECONDS)
@@ -85,7 +88,7 @@ def advice_on(said: str) -> str:
 def _equal(facts: dict[str, Any], said: str) -> Finding:
     check = "two as one"
     if "loss" not in facts:
-        return bad(check, "not compared: " + (said or "the processes said nothing"), ALONE)
+        return bad(check, f"not compared: {said if 'met' in facts else 'the processes did not meet'}", ALONE)
     worst = max(facts["loss"], facts["gradients"])
     found = f"two processes have the loss and gradients of one, {worst:.0e} apart"
     if facts["loss"] <= CLOSE and facts["gradients"] <= CLOSE:

@@ -28,8 +28,9 @@ def main(folder: Path, seconds: int) -> None:
     torch.set_default_dtype(torch.float64)
     alone = first_step()
     with process_group(CPU):
-        tell(folder, {"met": meet()})
-        tell(folder, {"met": True, **distances(alone, first_step())})
+        facts = {"met": meet()}
+        tell(folder, facts)
+        tell(folder, facts | distances(alone, first_step()))
 
 
 def tell(folder: Path, facts: dict[str, Any]) -> None:
