@@ -40,6 +40,7 @@ from hardpair.cli import main
         (["plan", "demo/infomin", "--image-size", "16"], "image_size: infomin's jigsaw"),
         (["plan", "--encoder", "resnet51"], "encoder: there is no 'resnet51'"),
         (["plan", "--run", "runs/x"], "--run: there is no such option"),
+        (["doctor", "--dat", "x"], "--dat: there is no such option; did you mean --data"),
         (["evaluate", "nowhere"], "nowhere"),
         (["evaluate"], "run"),
         (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),

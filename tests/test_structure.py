@@ -19,6 +19,7 @@ LAYERS = [
     "report",
     "compare",
     "ablate",
+    "doctor",
     "cli",
 ]
 FREE = {"arguments", "errors", "files", "options", "pixels", "processes"}
@@ -34,7 +35,8 @@ MAY_IMPORT = {
     "report": set(),
     "compare": {"recipes", "train", "evaluate", "data", "report"},
     "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
-    "cli": {"recipes", "train", "evaluate", "report", "compare", "ablate"},
+    "doctor": {"data", "views", "recipes", "train"},
+    "cli": {"recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
 }
 
 

@@ -25,6 +25,7 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
   hardpair ablate tau|mining|gradient             the paper's ablations, over seeds, one table and figure each
   hardpair recipes [NAME]                         what can be trained, by name
+  hardpair doctor [--data …]                      whether this machine, and your images, are fit for it
 
 Each verb explains itself: hardpair pretrain --help"""
 
@@ -153,6 +154,16 @@ def recipes(arguments: Sequence[str]) -> int:
     return 0
 
 
+def doctor(arguments: Sequence[str]) -> int:
+    """Check the machine."""
+    from hardpair.doctor.options import Doctor
+
+    options = parse(Doctor, arguments, "hardpair doctor")
+    from hardpair.doctor.run import run_doctor
+
+    return run_doctor(options)
+
+
 VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "pretrain": pretrain,
     "plan": plan,
@@ -161,6 +172,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "compare": compare,
     "ablate": ablate,
     "recipes": recipes,
+    "doctor": doctor,
 }
 
 

@@ -30,7 +30,7 @@ def read_listing(listing: Listing, name: str, size: int, *, whole: bool = False)
     """The listed files as squares of `size` pixels; `whole` refuses to leave out even one."""
 
     def fill(pixels: NDArray[np.uint8]) -> tuple[list[int], tuple[str, ...]]:
-        rows, skipped = _decode_all(listing, pixels, name)
+        rows, skipped = decode_all(listing, pixels, name)
         _check_skipped(listing, skipped, whole)
         return rows, tuple(skipped)
 
@@ -47,7 +47,7 @@ def read_listing(listing: Listing, name: str, size: int, *, whole: bool = False)
     )
 
 
-def _decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[list[int], list[str]]:
+def decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[list[int], list[str]]:
     """Fill the first rows of `pixels` with the usable files; say which they are, and why not the others."""
     rows: list[int] = []
     skipped: list[str] = []
