@@ -14,10 +14,9 @@ from hardpair.data.folder import MOST_SKIPPED, decode_all
 from hardpair.data.images import Split
 from hardpair.data.layout import list_split
 from hardpair.data.names import NAMES, as_folder
-from hardpair.data.printable import printable
 from hardpair.doctor.finding import Finding, bad, good, several, warning
 from hardpair.doctor.options import Doctor
-from hardpair.errors import UserError
+from hardpair.errors import UserError, printable
 
 SIZE = 32  # pixels; images that are equal at this size are equal
 MOST = 10_000  # files of a split that are opened

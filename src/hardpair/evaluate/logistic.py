@@ -12,7 +12,7 @@ where the last three point to. benchmarks/regression.py has it beside scikit-lea
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ from torch.nn.functional import softplus
 NEGLIGIBLE = 1e-12  # axes with a smaller share of the largest variance are the rounding of float32 features
 DOUBLE_UP_TO = 2**22  # features; small problems are often nearly separable, where single precision stops too early
 AT_ONCE = 8192  # rows taken to double precision, or squared, at a time
-CLOSE = 1e-6  # above the minimum of the objective; nobody's accuracy changes by less
+IN_CACHE = 1024  # rows that both matrix products of a step see before they leave the processor's cache
+CLOSE = 1e-5  # above the minimum of the objective; nobody's accuracy changes by less
 UNSOLVED = 0.03  # of Newton's equation: a step solved better is not a better step; with .1 some searches end too early
 NEWTON_STEPS, PRODUCTS, SMALLEST_STEP = 100, 500, 1e-6  # ends of loops, not settings: a search takes 1 to 5 steps
 
@@ -39,7 +40,10 @@ class Loss(Protocol):
         """Its second derivative by each score."""
 
     def bend(self, chances: Tensor, change: Tensor) -> Tensor:
-        """What a change of the scores adds to the slope."""
+        """What a change of the scores, which may be overwritten, adds to the slope."""
+
+    def of(self, rows: slice) -> "Loss":
+        """What these rows add to it."""
 
 
 def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float], *, classes: int = 0) -> list[Tensor]:
@@ -61,11 +65,14 @@ def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float
         loss: Loss = Multinomial(targets, turned.new_tensor(1 / len(targets)))
     else:
         classes, loss = targets.shape[1], Binary(targets.to(kind))
-    found = [turned.new_zeros(len(penalised), classes)]
+    found = [Point(turned.new_zeros(len(penalised), classes), turned.new_zeros(len(turned), classes))]
+    weights = []
     for strength in strengths:
         search = Search(turned, loss, strength * penalised)
-        found.append(search.minimise(starts=[found[-1], *_where_they_point(found[1:])]))
-    return [axes.turn_back(weight) for weight in found[1:]]
+        found.append(search.minimise(starts=[found[-1], *_where_they_point(found)]))
+        weights.append(axes.turn_back(found[-1].weight))
+        found = found[-3:]
+    return weights
 
 
 def predict(features: Tensor, weight: Tensor) -> Tensor:
@@ -73,9 +80,22 @@ def predict(features: Tensor, weight: Tensor) -> Tensor:
     return torch.addmm(weight[-1], features, weight[:-1])
 
 
-def _where_they_point(found: list[Tensor]) -> list[Tensor]:
+class Point(NamedTuple):
+    """A place to look at: weights, and the scores (N, C) that they give."""
+
+    weight: Tensor
+    scores: Tensor
+
+    def towards(self, other: "Point", share: float) -> "Point":
+        """A place between this one and another."""
+        return Point(*(torch.lerp(ours, theirs, share) for ours, theirs in zip(self, other, strict=True)))
+
+
+def _where_they_point(found: list[Point]) -> list[Point]:
     """The next point of a smooth curve in even steps, if there are enough."""
-    return [3 * (found[-1] - found[-2]) + found[-3]] if len(found) > 2 else []
+    if len(found) < 3:
+        return []
+    return [Point(*(a + 3 * (c - b) for a, b, c in zip(*found[-3:], strict=True)))]
 
 
 class Axes:
@@ -125,16 +145,19 @@ class Multinomial:
         return torch.addcmul(chances, chances, chances, value=-1).mul_(self.share)
 
     def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        change = change * chances
+        change = change.mul_(chances)
         return change.addcmul_(chances, change.sum(1, keepdim=True), value=-1).mul_(self.share)
+
+    def of(self, rows: slice) -> "Multinomial":  # noqa: D102
+        return Multinomial(self.labels[rows, 0], self.share)
 
 
 class Binary:
     """Binary cross entropies of signs (N, C), summed over the classes; each is a problem of its own, with its mean."""
 
-    def __init__(self, signs: Tensor) -> None:
+    def __init__(self, signs: Tensor, share: Tensor | None = None) -> None:
         self.signs = signs
-        self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1)
+        self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1) if share is None else share
 
     def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
         return float((softplus(-self.signs * scores) * self.share).double().sum()), scores.sigmoid()
@@ -146,7 +169,10 @@ class Binary:
         return chances * (1 - chances) * self.share
 
     def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        return self.curvature(chances) * change
+        return self.curvature(chances).mul_(change)
+
+    def of(self, rows: slice) -> "Binary":  # noqa: D102
+        return Binary(self.signs[rows], self.share[rows])
 
 
 class Search:
@@ -155,37 +181,48 @@ class Search:
     def __init__(self, features: Tensor, loss: Loss, penalty: Tensor) -> None:
         self.features, self.loss, self.penalty = features, loss, penalty
 
-    def minimise(self, starts: list[Tensor]) -> Tensor:
+    def minimise(self, starts: list[Point]) -> Point:
         """Newton's method from the best of the starts."""
         begun = [(start, *self.at(start)) for start in starts]
-        weight, value, chances = min(begun, key=lambda start: start[1])
+        point, value, chances = min(begun, key=lambda start: start[1])
+        diagonal = self.diagonal(chances)  # good enough for the whole search
         for _ in range(NEWTON_STEPS):
-            slope = self.features.T @ self.loss.slope(chances) + self.penalty * weight
-            step = self.newton_step(slope, chances)
+            slope = self.features.T @ self.loss.slope(chances) + self.penalty * point.weight
+            step = self.newton_step(slope, chances, diagonal)
+            weight = point.weight + step
+            there = Point(weight, self.features @ weight)
             gain = -float((slope * step).sum()) / 2
             if gain < CLOSE:
-                return weight + step
-            size = 1.0
-            while (ahead := self.at(weight + size * step))[0] > value - 2e-4 * size * gain:
+                return there
+            size, ahead = 1.0, there
+            while (seen := self.at(ahead))[0] > value - 2e-4 * size * gain:
                 size /= 2
                 if size < SMALLEST_STEP:  # only rounding is left
-                    return weight
-            weight, (value, chances) = weight + size * step, ahead
-        return weight
+                    return point
+                ahead = point.towards(there, size)
+            point, (value, chances) = ahead, seen
+        return point
 
-    def at(self, weight: Tensor) -> tuple[float, Tensor]:
+    def at(self, point: Point) -> tuple[float, Tensor]:
         """The penalised loss, and the chances."""
-        value, chances = self.loss.at(self.features @ weight)
-        return value + float((self.penalty * weight.square()).sum()) / 2, chances
+        value, chances = self.loss.at(point.scores)
+        return value + float((self.penalty * point.weight.square()).sum()) / 2, chances
 
-    def newton_step(self, slope: Tensor, chances: Tensor) -> Tensor:
+    def diagonal(self, chances: Tensor) -> Tensor:
+        """Of the curvature."""
+        parts = zip(self.features.split(AT_ONCE), self.loss.curvature(chances).split(AT_ONCE), strict=True)
+        return sum((rows.square().T @ bend for rows, bend in parts), self.penalty).clamp_min(1e-30)
+
+    def newton_step(self, slope: Tensor, chances: Tensor, diagonal: Tensor) -> Tensor:
         """Minus the slope divided by the curvature, about."""
-        bends = self.loss.curvature(chances)
-        parts = zip(self.features.split(AT_ONCE), bends.split(AT_ONCE), strict=True)
-        diagonal = sum((rows.square().T @ bend for rows, bend in parts), self.penalty).clamp_min(1e-30)
+        some = [slice(start, start + IN_CACHE) for start in range(0, len(chances), IN_CACHE)]
+        pieces = [(self.features[rows], chances[rows], self.loss.of(rows)) for rows in some]
 
         def product(change: Tensor) -> Tensor:
-            return self.features.T @ self.loss.bend(chances, self.features @ change) + self.penalty * change
+            image = self.penalty * change
+            for rows, likely, loss in pieces:
+                image.addmm_(rows.T, loss.bend(likely, rows @ change))
+            return image
 
         # The curvature is nowhere less than the penalty, so that bounds what a better solution could still gain.
         least = torch.where(self.penalty > 0, self.penalty, diagonal)
