@@ -1,6 +1,5 @@
-"""Three steps on several processes; the last of them has a NaN in the second step. Started by torchrun."""
+"""Three steps on several processes; the last of them has a NaN in the second step."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -33,7 +32,3 @@ def main(folder: Path) -> None:
             sound[step] = int(stepper.take(step).sound)
         state = {name: value.contiguous() for name, value in stepper.method.state_dict().items()}
         save_file({**state, "sound": torch.tensor(sound)}, folder / f"{processes.place()}.safetensors")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

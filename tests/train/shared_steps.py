@@ -1,6 +1,6 @@
-"""What a few training steps come to, on however many processes this is run by; started by torchrun it writes files."""
+"""What a few training steps come to, on however many processes share them."""
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -113,8 +113,8 @@ def after_steps(stepper: Stepper) -> dict[str, Tensor]:
     return {f"state/{name}": value.clone() for name, value in stepper.method.state_dict().items()}
 
 
-def main(folder: Path, precision: str, cases: list[str]) -> None:
-    """Some cases, one after the other."""
+def main(folder: Path, precision: str, cases: Sequence[str]) -> None:
+    """Some cases, one after the other; each leaves a file."""
     assert {*METHODS, "supervised"} == {case.split(",")[0] for case in CASES}
     torch.set_num_threads(1)
     with process_group(torch.device("cpu")):
@@ -131,7 +131,3 @@ def save(path: Path, found: dict[str, Tensor]) -> None:
             assert all(torch.equal(value, other) for other in theirs), f"{path.stem}: {name} differs among processes"
     if processes.is_first():
         save_file({name: value.contiguous() for name, value in found.items()}, path)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -6,14 +6,13 @@ import fcntl
 import gc
 import json
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import faulty
 import pytest
 import torch
 from safetensors.torch import load_file
+from together import together
 from torch import Tensor
 
 import hardpair
@@ -80,10 +79,7 @@ def test_too_many_in_a_row_stop_the_run(small_recipe, tmp_path, monkeypatch):
 
 def test_a_bad_number_on_one_process_skips_the_step_on_all(tmp_path):
     """The second of two processes has it; both write the same weights, and neither waits for the other."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    words = [*launch, faulty.__file__, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    together(2, faulty.main, tmp_path)
     first, second = (load_file(tmp_path / f"{place}.safetensors") for place in (0, 1))
     assert first["sound"].tolist() == second["sound"].tolist() == [1, 0, 1]
     assert first.keys() == second.keys()

@@ -1,20 +1,17 @@
 """One, two and four real processes give the same images, views, mined pairs, losses, gradients and weights."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import shared_steps
 import torch
 from safetensors.torch import load_file
 from shared_steps import CASES, record
+from together import together
 from torch import Tensor
 
 
 @pytest.mark.parametrize(("count", "cases"), [(2, tuple(CASES)), (4, ("hnpm", "simclr", "moco, in splits"))])
 def test_the_same_on_several_processes(count, cases, tmp_path):
-    run_shared(count, tmp_path, cases)
+    together(count, shared_steps.main, tmp_path, "double", cases)
     for case in cases:
         theirs, ours = load_file(tmp_path / f"{case}.safetensors"), record(case, torch.float64)
         assert theirs.keys() == ours.keys()
@@ -23,20 +20,12 @@ def test_the_same_on_several_processes(count, cases, tmp_path):
 
 
 def test_nearly_the_same_in_single_precision(tmp_path):
-    run_shared(2, tmp_path, ("hnpm",), "single")
+    together(2, shared_steps.main, tmp_path, "single", ("hnpm",))
     theirs, ours = load_file(tmp_path / "hnpm.safetensors"), record("hnpm", torch.float32)
     assert torch.equal(theirs["mined"], ours["mined"])
     for name, value in ours.items():
         if name.startswith(("gradient/", "mean/")):
             assert distance(theirs[name], value) <= 1e-5, name
-
-
-def run_shared(count: int, folder: Path, cases: tuple[str, ...], precision: str = "double") -> None:
-    """Let so many processes, started by torchrun, write their files."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    words = [*launch, shared_steps.__file__, str(folder), precision, *cases]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def limit(case: str, name: str) -> float:
