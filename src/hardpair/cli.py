@@ -73,22 +73,26 @@ def plan(arguments: Sequence[str]) -> int:
 def evaluate(arguments: Sequence[str]) -> int:
     """Judge an encoder."""
     options = parse(Evaluate, arguments, "hardpair evaluate")
+    from hardpair import processes
     from hardpair.evaluate import evaluate_run
     from hardpair.evaluate.command import settings_from
     from hardpair.train import pick_device
+    from hardpair.train.group import process_group
 
     use_threads(options.threads)
-    evaluate_run(
-        options.run,
-        options.protocol,
-        settings=settings_from(options),
-        on=options.on,
-        data=options.data,
-        size=options.image_size,
-        data_root=options.data_root,
-        device=pick_device(options.device),
-        say=print,
-    )
+    device = pick_device(options.device)
+    with process_group(device):
+        evaluate_run(
+            options.run,
+            options.protocol,
+            settings=settings_from(options),
+            on=options.on,
+            data=options.data,
+            size=options.image_size,
+            data_root=options.data_root,
+            device=device,
+            say=print if processes.is_first() else lambda _: None,
+        )
     return 0
 
 
@@ -222,7 +226,7 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}{nearest(verb, VERBS)}")
-    if verb != "pretrain" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if verb not in ("pretrain", "evaluate") and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"{verb}: works in one process; start it without torchrun")
     return VERBS[verb](arguments)
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hardpair import processes
 from hardpair.data import Images
 from hardpair.data.cache import cache_file, discard, open_known, reserve
 from hardpair.data.progress import progress
@@ -26,15 +27,18 @@ def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tenso
     """Features of the plain images, float32 (N, num_features) on the CPU, memory mapped from the cache.
 
     Kept by what the encoder and the images are, not by where they lie. Two evaluations at once may both compute
-    them; each writes a file of its own, and the last to finish gives its file the name.
+    them; each writes a file of its own, and the last to finish gives its file the name. Processes that judge together
+    share the work, and all get all features.
     """
     shape = (len(images), encoder.num_features)
     key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}".encode()).hexdigest()
     path = cache_file(f"features/{key}.npy")
-    if path is not None and (known := _load(path, shape)) is not None:
+    known = None if path is None else _load(path, shape)
+    [missing] = processes.any_says(known is None, device=device)  # all of them compute, or none
+    if known is not None and not missing:
         return known
     _refuse_training_mode(encoder)
-    return _compute(encoder, images, device, path, shape)
+    return _compute(encoder, images, device, path if processes.is_first() else None, shape)
 
 
 @torch.no_grad()
@@ -51,10 +55,25 @@ def _refuse_training_mode(network: nn.Module) -> None:
 
 def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterator[Tensor]:
     network = network.to(device).to(memory_format=torch.channels_last)
+    starts = range(0, len(images), BATCH)
     with progress(f"features of {images.name}", len(images)) as advance:
-        for batch in images.batches(BATCH):
-            yield network(plain_view(batch.to(device, non_blocking=True))).float().cpu()
-            advance(len(batch))
+        for first in range(0, len(starts), processes.count()):
+            # A batch for each process; where fewer are left, some do the last one, too.
+            start = starts[min(first + processes.place(), len(starts) - 1)]
+            batch = images.batch(torch.arange(start, min(start + BATCH, len(images))))
+            made = network(plain_view(batch.to(device, non_blocking=True))).float()
+            for own, features in zip(starts[first:], _of_all(made), strict=False):
+                yield features[: len(images) - own].cpu()
+                advance(len(features))
+
+
+def _of_all(features: Tensor) -> tuple[Tensor, ...]:
+    """A batch of each process, all of the same length."""
+    if processes.count() == 1:
+        return (features,)
+    padded = features.new_zeros(BATCH, features.shape[1])
+    padded[: len(features)] = features
+    return tuple(processes.gather(padded).split(BATCH))
 
 
 def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from hardpair import processes
 from hardpair.errors import UserError
 from hardpair.evaluate.metrics import accuracies
 
@@ -21,8 +22,11 @@ def knn(
     if k < 1 or temperature <= 0:
         raise UserError(f"knn: k must be at least 1 and temperature above 0, not {k} and {temperature:g}")
     bank, labels = normalize(train[0], dim=1), train[1]
-    votes = vote(bank, labels, normalize(test[0], dim=1), k=min(k, len(bank)), temperature=temperature)
-    return accuracies(votes, test[1])
+    queries = normalize(test[0], dim=1)
+    missing = -len(queries) % processes.count()  # to give every process as many
+    own = processes.own_rows(torch.cat([queries, queries[:1].expand(missing, -1)]))
+    votes = vote(bank, labels, own, k=min(k, len(bank)), temperature=temperature)
+    return accuracies(processes.gather(votes)[: len(queries)], test[1])
 
 
 def vote(

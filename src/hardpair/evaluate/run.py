@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from hardpair import processes
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
@@ -49,6 +50,7 @@ def evaluate_run(
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Score the run's encoder by each protocol, append the scores to ``scores.jsonl`` and return them."""
+    _refuse_to_train_together(protocols, settings or Settings())
     encoder, recipe = load_encoder(run), _read_recipe(run)
     bench = Bench(
         run,
@@ -70,7 +72,8 @@ def evaluate_run(
             failures.append(str(error))
             say(f"{trial.protocol}: {error}")
             continue
-        append_json(run / "scores.jsonl", scores[-1])
+        if processes.is_first():
+            append_json(run / "scores.jsonl", scores[-1])
         say(_in_words(scores[-1]))
     if {"knn", "linear"} & set(protocols):
         _write_neighbours(bench)
@@ -81,6 +84,19 @@ def evaluate_run(
     if not scores:
         raise UserError(f"none of the transfer sets asked for is below {data_root}; give their folder with --data-root")
     return scores
+
+
+def _refuse_to_train_together(protocols: Sequence[str], settings: Settings) -> None:
+    """Several processes share the work on features; networks are trained by one."""
+    trained = {
+        "semi": True,
+        "distill": True,
+        "linear": settings.probing,
+        "transfer": settings.transfer.form == "finetune",
+    }
+    for name in protocols if processes.count() > 1 else ():
+        if trained.get(name):
+            raise UserError(f"{name}: trains a network, which one process does; start it without torchrun")
 
 
 def _mention_labels_seen(bench: Bench, recipe: Mapping[str, Any], protocols: Sequence[str]) -> None:
@@ -158,7 +174,8 @@ def _judge_control(trial: Trial, bench: Bench) -> Judgement:
 def _write_neighbours(bench: Bench) -> None:
     train, test = bench.images("train"), bench.images("test")
     features, control = (bench.features(e, test) for e in (bench.encoder, bench.control(train)))
-    write_neighbours(bench.run / "neighbours.json", features, control, test)
+    if processes.is_first():
+        write_neighbours(bench.run / "neighbours.json", features, control, test)
 
 
 def _read_recipe(run: Path) -> dict[str, Any]:

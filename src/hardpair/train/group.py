@@ -28,7 +28,7 @@ def process_group(device: torch.device) -> Iterator[None]:
     if started_together() == 1 or dist.is_initialized():
         yield
         return
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"  # features and votes lie on the CPU
     try:
         store, place, count = next(iter(rendezvous("env://")))
     except (ValueError, RuntimeError, OSError) as error:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 # The server looks for modules where any new Python does, and not (before 3.12) where this one would.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+HERE = Path(__file__).parent
+FOLDERS = [HERE, HERE / "train", HERE / "evaluate"]
+os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, FOLDERS), os.environ.get("PYTHONPATH", "")])
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["lives", "shared_steps", "faulty"])
+SERVER.set_forkserver_preload(["lives", "shared_steps", "faulty", "hardpair.evaluate"])
 
 
 def together(count: int, target: Callable[..., None], *arguments: Any) -> None:
