@@ -1,5 +1,6 @@
 """Files that a stranger might hand over: pickles that run code, and safetensors made by hand."""
 
+import io
 import json
 import pickle
 import resource
@@ -10,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+from PIL import Image
 
 
 class Trap:
@@ -131,3 +134,10 @@ BAD_NPY = {
     "nothing": b"",
 }
 """None of these may be taken for cached pixels or features."""
+
+
+def saved(kind: str, image: Image.Image | None = None, **options: object) -> bytes:
+    """A picture as the content of a file of that kind."""
+    out = io.BytesIO()
+    (image or Image.new("RGB", (64, 64), (200, 10, 10))).save(out, kind, **options)
+    return out.getvalue()

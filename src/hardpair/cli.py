@@ -226,6 +226,7 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}{nearest(verb, VERBS)}")
+    # What torchrun says, read here: the module that knows about it takes seconds to import.
     if verb not in ("pretrain", "evaluate") and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"{verb}: works in one process; start it without torchrun")
     return VERBS[verb](arguments)

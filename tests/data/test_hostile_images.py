@@ -1,32 +1,18 @@
 """Image files that are out to do harm: left out with a reason, soon, and without much memory."""
 
-import io
-import os
 import struct
-import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile import little_memory, within
+from hostile import little_memory, saved, within
 from PIL import Image
 
 from hardpair.data.decode import UnusableError, decode_file
-from hardpair.data.folder import read_folder
-from hardpair.data.room import Room
-from hardpair.errors import UserError
 
 Paint = Callable[..., Path]
 OTHER = "not a JPEG, PNG, WebP, BMP or GIF image"
-
-
-def saved(kind: str, image: Image.Image | None = None, **options: object) -> bytes:
-    out = io.BytesIO()
-    (image or Image.new("RGB", (64, 64), (200, 10, 10))).save(out, kind, **options)
-    return out.getvalue()
 
 
 def reason(path: Path, content: bytes) -> str:
@@ -147,124 +133,6 @@ def test_no_bytes_and_too_many(tmp_path: Path) -> None:
         file.truncate(10_000_000_000)  # a hole: Pillow would read it into memory
     with within(10), little_memory(100), pytest.raises(UnusableError, match="over 256 MB"):
         decode_file(tmp_path / "b.webp", 16)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_folder_of_pipes_devices_and_loops(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
-    paint("fine.png")
-    os.mkfifo(root / "pipe.jpg")
-    for name, target in {
-        "device.jpg": "/dev/zero",
-        "kernel.jpg": "/proc/self/status",
-        "loop.jpg": "loop.jpg",
-        "to-pipe.jpg": "pipe.jpg",
-        "nowhere.jpg": "nowhere",
-        "round/round": "..",
-        "folder.jpg": ".",
-    }.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).symlink_to(target)
-    (root / "round/two").symlink_to("two")
-    with within(10):
-        images = read_folder(root, "train", 16)
-    assert images.files == ("fine.png",)
-    names = sorted(line.split(":")[0] for line in images.skipped)
-    assert names == ["device.jpg", "kernel.jpg", "loop.jpg", "nowhere.jpg", "pipe.jpg", "to-pipe.jpg"]
-
-
-ODD_NAMES = [
-    b"new\nline.jpg",
-    b"\x1b[31mred.jpg",
-    b"\xff\xfe\x80.jpg",
-    b"-rf.jpg",
-    b"a;touch x.jpg",
-    b"\xe2\x80\xae.jpg",
-]
-
-
-def test_odd_names_are_read_and_printed_safely(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
-    monkeypatch.chdir(root)
-    for name in ODD_NAMES:
-        Path(os.fsdecode(name)).write_bytes(saved("PNG"))
-        Path(os.fsdecode(b"bad" + name)).write_bytes(b"rubbish")
-    images = read_folder(root, "train", 16)
-    assert sorted(images.files) == sorted(map(os.fsdecode, ODD_NAMES))
-    assert len(images.skipped) == len(ODD_NAMES)
-    assert all(line.isprintable() and line.startswith("bad") for line in images.skipped)
-    assert len(list(root.iterdir())) == 2 * len(ODD_NAMES), "no name was taken for a command"
-
-
-@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\nb", b"\x1b]0;title\x07"])
-def test_odd_names_of_folders_are_printed_safely(root: Path, paint: Paint, name: bytes) -> None:
-    odd = root / os.fsdecode(name)
-    odd.mkdir()
-    for split in ("train", "test"):
-        with pytest.raises(UserError) as caught:
-            read_folder(odd, split, 16)
-        assert str(caught.value).isprintable()
-    (odd / "a.png").write_bytes(saved("PNG"))
-    assert read_folder(odd, "train", 16).name.isprintable()
-
-
-@contextmanager
-def as_somebody() -> Iterator[None]:
-    """Root may read everything, so for a moment the tests are not root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
-def test_files_and_folders_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
-    with tempfile.TemporaryDirectory() as name:  # pytest's own folders let nobody else in
-        root = Path(name)
-        root.chmod(0o755)
-        (root / "a.png").write_bytes(saved("PNG"))
-        (root / "b.png").write_bytes(saved("PNG"))
-        (root / "b.png").chmod(0)
-        with as_somebody():
-            assert read_folder(root, "train", 16).skipped == ("b.png: no permission to read it",)
-        (root / "closed").mkdir(0)
-        with as_somebody(), pytest.raises(UserError, match=r"closed: cannot be read \(Permission denied\)"):
-            read_folder(root, "train", 16)
-
-
-def test_no_more_is_decoded_at_once_than_there_is_room_for() -> None:
-    room, most, lock, now = Room(10), [0], threading.Lock(), [0]
-    together = threading.Event()
-
-    def work(pixels: int) -> None:
-        with room.take(pixels):
-            with lock:
-                now[0] += min(pixels, 10)
-                most[0] = max(most[0], now[0])
-            together.wait(0.01)
-            with lock:
-                now[0] -= min(pixels, 10)
-
-    threads = [threading.Thread(target=work, args=(pixels,)) for pixels in (3, 7, 4, 10, 1, 2, 99, 5, 5, 6)]
-    with within(10):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert 6 < most[0] <= 10
-    assert room.free == 10
-
-
-def test_room_is_given_back_after_a_failure() -> None:
-    room = Room(10)
-    with pytest.raises(ValueError, match="broken"), room.take(7):
-        raise ValueError("broken")
-    assert room.free == 10
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])

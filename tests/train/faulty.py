@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
             views[0][0, 0, 0, 0] = float("nan")
         return forward(self, views)
 
-    HNPM.forward = spoilt  # type: ignore[method-assign]
+    HNPM.forward = spoilt
     with process_group(device):
         stepper = Stepper(recipe_of("hnpm"), photos(), device)
         stepper.method.train()

@@ -16,7 +16,8 @@ MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
 MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
 LEAST_SIDE = 8
 ROOM = Room(MOST_PIXELS)
-# Blocks of Pillow's above 32 MB go back to the system; smaller ones each thread would keep.
+# Blocks of Pillow's above 32 MB go back to the system; smaller ones each thread would keep. Its types do not know of
+# its core, hence the exception.
 Image.core.set_block_size(64 << 20)  # type: ignore[attr-defined]
 
 

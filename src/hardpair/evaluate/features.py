@@ -63,8 +63,9 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
             batch = images.batch(torch.arange(start, min(start + BATCH, len(images))))
             made = network(plain_view(batch.to(device, non_blocking=True))).float()
             for own, features in zip(starts[first:], _of_all(made), strict=False):
-                yield features[: len(images) - own].cpu()
-                advance(len(features))
+                filled = features[: len(images) - own]
+                yield filled.cpu()
+                advance(len(filled))
 
 
 def _of_all(features: Tensor) -> tuple[Tensor, ...]:

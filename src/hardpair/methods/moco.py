@@ -70,16 +70,18 @@ class MoCo(Method):
             raise UserError(f"splits: {self.splits} cannot be shared by {processes.count()} processes; give a multiple")
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy, and the order in which keys are shuffled, of the whole global batch."""
-        shuffle = processes.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort()
-        return [*two_views(images, self.view, self.view, draw), shuffle]
+        """Two views by one policy and, for splits, the order in which keys of the whole global batch are shuffled."""
+        views = two_views(images, self.view, self.view, draw)
+        if self.splits > 1:
+            views.append(processes.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort())
+        return views
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """InfoNCE of the first view's queries and the second's keys, and the reverse if symmetric."""
-        first, second, shuffle = views
-        keys = [self._keys(second, shuffle)]  # (N, D)
+        first, second, *shuffle = views
+        keys = [self._keys(second, *shuffle)]  # (N, D)
         if self.symmetric:
-            keys.append(self._keys(first, shuffle))
+            keys.append(self._keys(first, *shuffle))
         loss, features = self._loss(first, keys[0])
         if self.symmetric:
             loss = loss + self._loss(second, keys[1])[0]
@@ -92,9 +94,9 @@ class MoCo(Method):
         return loss, features
 
     @torch.no_grad()
-    def _keys(self, images: Tensor, shuffle: Tensor) -> Tensor:
+    def _keys(self, images: Tensor, shuffle: Tensor | None = None) -> Tensor:
         """Where there are splits, keys fall into others than queries do, so that batch norm cannot give pairs away."""
-        if self.splits == 1:
+        if shuffle is None:
             return nn.functional.normalize(self.averaged(images), dim=1)
         mixed = self._in_splits(self.averaged, processes.own_rows(processes.gather(images)[shuffle]))
         return nn.functional.normalize(processes.own_rows(processes.gather(mixed)[shuffle.argsort()]), dim=1)
