@@ -69,6 +69,14 @@ def test_skipped_steps_are_counted_and_their_images_written_down(small_recipe, t
     assert capsys.readouterr().out.count("the step was skipped") == 2
 
 
+def test_skipped_right_after_a_resume(small_recipe, tmp_path, monkeypatch):
+    """Averages go on from the checkpoint, but until a step has been taken there is nothing to say of features."""
+    pretrain(small_recipe, tmp_path / "run", checkpoint_every=8, until=9)
+    (tmp_path / "run/checkpoints/000000009").rename(tmp_path / "newest")
+    spoil(monkeypatch, range(2), where="loss")
+    assert pretrain(small_recipe, tmp_path / "run", resume=True, until=12).step == 12
+
+
 def test_too_many_in_a_row_stop_the_run(small_recipe, tmp_path, monkeypatch):
     spoil(monkeypatch, range(12, 1000), where="image")
     with pytest.raises(UserError, match=f"not finite in {MOST_SKIPPED} steps in a row, up to step {12 + MOST_SKIPPED}"):

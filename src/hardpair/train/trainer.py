@@ -104,7 +104,7 @@ class Trainer:
             else:
                 self._skip(done, display)
             display.step(self.step)
-            if self.meter.steps and (self.step % LOG_EVERY == 0 or self.step == last):
+            if self.meter.features is not None and (self.step % LOG_EVERY == 0 or self.step == last):
                 values = self._log_figures()
                 display.figures(self.step, values)
                 self._warn(values, display)
