@@ -131,6 +131,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
         trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
     ),
+    # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
         *(
             Variant(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
@@ -138,6 +139,11 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         ),
         *(Variant(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
         *(Variant(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
-        *(Variant(f"simsiam, rate {r:g}", {}, {"epochs": 5, "learning_rate": r}, "demo/simsiam") for r in (1e-3, 2e-3)),
+        *(
+            Variant(f"{method}, rate 0.002", {}, {"epochs": epochs, "learning_rate": 2e-3}, f"demo/{method}")
+            for method, epochs in (("simclr", 5), ("moco", 4), ("byol", 4), ("simsiam", 5))
+        ),
+        Variant("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
+        Variant("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
     ),
 }

@@ -85,7 +85,7 @@ def _selective(name: str, width: float, small_images: bool) -> Any:
     if block is not Bottleneck:
         raise UserError(f"sk: selective kernels replace the middle of a bottleneck, and {name} has none; try resnet50")
     trunk = selective_trunk(layers, _channels(width), small_images=small_images)
-    trunk.init_weights()
+    _initialise(trunk)
     return trunk
 
 
@@ -101,8 +101,17 @@ def _trunk(name: str, width: float, small_images: bool, *, inputs: int = 3, norm
     if channels[0] < 8 and block is BasicBlock:
         second: Any = trunk.layer2
         second[0].downsample[0] = SubsamplingConv(channels[0], channels[1], 1, stride=2, bias=False)
-    trunk.init_weights()
+    _initialise(trunk)
     return trunk
+
+
+def _initialise(trunk: Any) -> None:
+    """timm's weights, but residual branches speak from the start.
+
+    Their last batch norm at zero, timm's default, silences them until it has grown: in the few hundred steps of a small
+    run with Adam that cost every method four to five points (docs/log.md).
+    """
+    trunk.init_weights(zero_init_last=False)
 
 
 class SubsamplingConv(nn.Conv2d):
