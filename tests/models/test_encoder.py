@@ -49,6 +49,21 @@ def test_every_depth_encodes(name, small_images):
     assert encoder.trunk.conv1.out_channels == 8
 
 
+def test_a_quarter_of_a_bottleneck_encodes():
+    """Its first block is as wide as timm's stem, which would need no shortcut of its own; ours is narrower."""
+    encoder = build_encoder("resnet14", width=1 / 4)
+    assert encoder(torch.randn(2, 3, 32, 32)).shape == (2, 512)
+    assert encoder.trunk.layer1[0].downsample[0].in_channels == 16
+
+
+def test_residual_branches_speak_from_the_start():
+    """No batch norm begins at zero, in any kind of block."""
+    for form in ({"name": "resnet10"}, {"name": "resnet14"}, {"name": "resnet14", "sk": True}):
+        norms = [m for m in build_encoder(**form, width=1 / 4).modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        assert len(norms) > 10
+        assert all(bool((norm.weight == 1).all()) for norm in norms)
+
+
 @pytest.mark.parametrize(("name", "width", "words"), [("resnet51", 1, "did you mean resnet"), ("resnet50", 9, "width")])
 def test_bad_shape_is_one_line(name, width, words):
     with pytest.raises(UserError, match=words) as caught:

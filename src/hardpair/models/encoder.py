@@ -3,7 +3,7 @@
 from typing import Any
 
 from timm.layers.norm import GroupNorm1
-from timm.models.resnet import BasicBlock, Bottleneck, ResNet
+from timm.models.resnet import BasicBlock, Bottleneck, ResNet, downsample_conv
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
@@ -96,7 +96,9 @@ def _channels(width: float) -> tuple[int, ...]:
 def _trunk(name: str, width: float, small_images: bool, *, inputs: int = 3, norm: Any = nn.BatchNorm2d) -> Any:
     block, layers = DEPTHS[name]
     channels = _channels(width)
-    trunk = ResNet(block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm)
+    trunk = ResNet(
+        block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm, zero_init_last=False
+    )
     _set_stem(trunk, channels[0], small_images, inputs, norm)
     if channels[0] < 8 and block is BasicBlock:
         second: Any = trunk.layer2
@@ -109,7 +111,7 @@ def _initialise(trunk: Any) -> None:
     """timm's weights, but residual branches speak from the start.
 
     Their last batch norm at zero, timm's default, silences them until it has grown: in the few hundred steps of a small
-    run with Adam that cost every method four to five points (docs/log.md).
+    run with Adam that cost every method four to five points (docs/log.md). Built with ones, it stays so.
     """
     trunk.init_weights(zero_init_last=False)
 
@@ -138,7 +140,7 @@ def _set_stem(trunk: Any, channels: int, small_images: bool, inputs: int, norm: 
     if isinstance(first, BasicBlock):
         first.downsample = None  # the stem is now as wide as the block, so the shortcut is the identity
     else:
-        first.downsample[0] = _with_inputs(first.downsample[0], channels)
+        first.downsample = downsample_conv(channels, first.conv3.out_channels, 1, norm_layer=norm)
 
 
 def _with_inputs(conv: nn.Conv2d, channels: int) -> nn.Conv2d:

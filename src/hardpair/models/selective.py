@@ -26,6 +26,7 @@ def selective_trunk(layers: tuple[int, int, int, int], channels: tuple[int, ...]
         stem_type="deep",
         stem_width=channels[0] // 2,
         avg_down=True,
+        zero_init_last=False,
         block_args={"sk_kwargs": {"kernel_size": 3, "split_input": False}},
     )
     if small_images:  # as in SimCLR's code, where the small stem takes the place of the deep one
