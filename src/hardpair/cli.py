@@ -48,6 +48,7 @@ def pretrain(arguments: Sequence[str]) -> int:
         data_root=place.data_root,
         device=place.device,
         checkpoint_every=place.checkpoint_every,
+        shard=place.shard,
     )
     if outcome.status == "stopped":
         words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"
@@ -65,7 +66,8 @@ def plan(arguments: Sequence[str]) -> int:
     from hardpair.train.plan_words import plan_json, plan_text
 
     recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
-    made = make_plan(recipe, Gpus(options.gpus, options.tflops, options.memory * 1e9), images=options.images)
+    gpus = Gpus(options.gpus, options.tflops, options.memory * 1e9, options.shard)
+    made = make_plan(recipe, gpus, images=options.images)
     print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
     return 0
 

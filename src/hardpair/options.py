@@ -24,6 +24,8 @@ class Place:
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
         checkpoint_every: steps between checkpoints.
+        shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
+            of them; slower, for encoders that one GPU cannot hold.
     """
 
     run: Path | None = None
@@ -32,6 +34,7 @@ class Place:
     device: str = "auto"
     threads: int = 0
     checkpoint_every: int = 200
+    shard: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Plan:
         tflops: that a GPU sustains, 10^12 operations a second; the default is ResNet-50's on an A100.
         memory: GB of a GPU.
         images: how many training images, where they are not here to be counted.
+        shard: as pretrain's: each GPU holds a part of the method.
         json: print the figures as JSON.
     """
 
@@ -50,6 +54,7 @@ class Plan:
     tflops: float = A100_TFLOPS
     memory: float = 80.0
     images: int | None = None
+    shard: bool = False
     json: bool = False
 
 

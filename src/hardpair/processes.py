@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def count() -> int:
@@ -99,6 +100,18 @@ def as_part_of_sum(loss: Tensor) -> Tensor:
     added up, where DistributedDataParallel will average them.
     """
     return loss if count() == 1 else count() * loss - (count() - 1) * loss.detach()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor that is cut among processes (train/shard.py), put together; of such a one all processes must ask."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def part_like(like: Tensor, tensor: Tensor) -> Tensor:
+    """A tensor that all processes have, cut as another one is: the reverse of `whole`."""
+    if not isinstance(like, DTensor):
+        return tensor
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
 def any_says(*flags: bool, device: torch.device) -> list[bool]:

@@ -18,10 +18,10 @@ def recipe(epochs: int) -> Recipe:
     return Recipe(name="lives", epochs=epochs, settings=settings, **fields)
 
 
-def live(run: Path, epochs: int) -> None:
+def live(run: Path, epochs: int, until: int | None = None, shard: bool = False) -> None:
     """Train from wherever the last life ended."""
     torch.set_num_threads(1)
-    pretrain(recipe(epochs), run, resume=True, checkpoint_every=EVERY)
+    pretrain(recipe(epochs), run, resume=True, checkpoint_every=EVERY, until=until, shard=shard)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ CASES = {
     "hnpm, student by gradient": {**HNPM, "block_student_gradient": False},
     "simclr": {},
     "simclrv2": {},
+    "simclrv2, lars": {},
     "moco": SMALL_QUEUE,
     "moco, in splits": {**SMALL_QUEUE, "splits": 4, "symmetric": True},
     "byol": {"head_hidden": 8, "head_outputs": 8},
@@ -57,14 +58,16 @@ def recipe_of(case: str) -> Recipe:
     """Two epochs with a tiny encoder."""
     width = 0.25 if case == "cmc" else 0.125
     fields = {"image_size": SIZE, "encoder": "resnet10", "width": width, "epochs": 2, "batch_size": BATCH}
-    return Recipe(name="small", method=case.split(",")[0], learning_rate=0.01, settings=CASES[case], **fields)
+    optimiser = "lars" if case.endswith("lars") else "adam"
+    method = case.split(",")[0]
+    return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=CASES[case], **fields)
 
 
-def record(case: str, dtype: torch.dtype) -> dict[str, Tensor]:
+def record(case: str, dtype: torch.dtype, *, shard: bool = False) -> dict[str, Tensor]:
     """Images, views, loss, gradients and mined pairs of a first step, then the state after some more."""
     set_precision(dtype)
     try:
-        stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"))
+        stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"), shard=shard)
         return {**first_step(stepper), **after_steps(stepper)}
     finally:
         set_precision(torch.float32)
@@ -89,7 +92,7 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     found = {"rows": processes.gather(rows), "view": processes.gather(views[0])}
     found |= {f"mean/{name}": processes.mean(value) for name, value in outputs.items() if value.ndim == 0}
     trained = ((name, p) for name, p in stepper.method.named_parameters() if p.requires_grad)
-    found |= {f"gradient/{name}": p.grad.clone() for name, p in trained if p.grad is not None}
+    found |= {f"gradient/{name}": processes.whole(p.grad).clone() for name, p in trained if p.grad is not None}
     if hasattr(stepper.method, "student"):
         found["mined"] = mined(stepper, views)
     stepper.method.zero_grad(set_to_none=True)
@@ -110,16 +113,16 @@ def after_steps(stepper: Stepper) -> dict[str, Tensor]:
     """Weights, averages, statistics and memories."""
     for step in range(STEPS):
         assert stepper.take(step).sound
-    return {f"state/{name}": value.clone() for name, value in stepper.method.state_dict().items()}
+    return {f"state/{name}": processes.whole(value).clone() for name, value in stepper.method.state_dict().items()}
 
 
-def main(folder: Path, precision: str, cases: Sequence[str]) -> None:
+def main(folder: Path, precision: str, cases: Sequence[str], shard: bool = False) -> None:
     """Some cases, one after the other; each leaves a file."""
     assert {*METHODS, "supervised"} == {case.split(",")[0] for case in CASES}
     torch.set_num_threads(1)
     with process_group(torch.device("cpu")):
         for case in cases:
-            found = record(case, torch.float32 if precision == "single" else torch.float64)
+            found = record(case, torch.float32 if precision == "single" else torch.float64, shard=shard)
             save(folder / f"{case}.safetensors", found)
 
 

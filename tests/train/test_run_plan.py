@@ -173,7 +173,17 @@ def test_following_the_advice_makes_it_fit(memory):
 def test_what_no_batch_makes_fit():
     plan = make_plan(small("simclr"), Gpus(1, memory=1e6))
     assert "at any batch" in verdict(plan)
-    assert "sharded" in verdict(plan)
+    assert "--shard" in verdict(plan)
+
+
+def test_sharded_each_gpu_holds_a_part():
+    whole, cut = (make_plan(small("hnpm", encoder="resnet50"), Gpus(4, shard=shard)).memory for shard in (False, True))
+    for name in ("weights", "gradients", "optimiser"):
+        assert getattr(cut, name) == pytest.approx(getattr(whole, name) / 4, rel=1e-3)
+    assert cut.activations == whole.activations
+    assert cut.on_the_way < whole.on_the_way
+    with pytest.raises(UserError, match=r"^shard: .*--gpus"):
+        Gpus(1, shard=True)
 
 
 def test_table_and_json_say_the_same():

@@ -19,6 +19,17 @@ def test_the_same_on_several_processes(count, cases, tmp_path):
             assert distance(theirs[name], value) <= limit(case, name), f"{case}: {name}"
 
 
+def test_the_same_when_the_method_is_cut_among_processes(tmp_path):
+    """FSDP2 beside one process, which two that average gradients equal too, as the test above says."""
+    cases = ("hnpm", "simclrv2, lars", "moco", "cmc")
+    together(2, shared_steps.main, tmp_path, "double", cases, True)
+    for case in cases:
+        theirs, ours = load_file(tmp_path / f"{case}.safetensors"), record(case, torch.float64)
+        assert theirs.keys() == ours.keys()
+        for name, value in ours.items():
+            assert distance(theirs[name], value) <= limit(case, name), f"{case}: {name}"
+
+
 def test_nearly_the_same_in_single_precision(tmp_path):
     together(2, shared_steps.main, tmp_path, "single", ("hnpm",))
     theirs, ours = load_file(tmp_path / "hnpm.safetensors"), record("hnpm", torch.float32)

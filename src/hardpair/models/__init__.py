@@ -14,6 +14,7 @@ from hardpair.models.saved import (
     save_classifier,
     save_encoder,
     save_head_layer,
+    state_of,
 )
 from hardpair.models.synchronised import synchronise_norms
 
@@ -36,5 +37,6 @@ __all__ = [
     "save_encoder",
     "save_head_layer",
     "set_norm_momentum",
+    "state_of",
     "synchronise_norms",
 ]

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from hardpair import processes
 from hardpair.errors import UserError, shown
 from hardpair.files import read_json, write_atomically
 from hardpair.models.classifier import Classifier
@@ -31,9 +32,19 @@ _KINDS: dict[str, tuple[type, ...]] = {
 """What ``encoder.json`` may hold."""
 
 
+def state_of(module: nn.Module) -> dict[str, Tensor]:
+    """All weights and statistics, whole, in main memory."""
+    return {name: processes.whole(t.detach()).cpu().contiguous() for name, t in module.state_dict().items()}
+
+
 def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
-    """Write the encoder into ``folder``; a reader sees the old files or the new ones, never half of one."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
+    """Write the encoder into ``folder``; a reader sees the old files or the new ones, never half of one.
+
+    Where it is cut among processes all of them must take part; the first one writes.
+    """
+    tensors = state_of(encoder)
+    if not processes.is_first():
+        return
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
     write_atomically(folder / "encoder.safetensors", save(tensors))
     write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
@@ -41,15 +52,15 @@ def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
 
 def save_classifier(network: Classifier, folder: Path, classes: Sequence[str]) -> None:
     """Write the last layer and the names of the classes beside the encoder."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.linear.state_dict().items()}
-    write_atomically(folder / "classifier.safetensors", save(tensors))
+    write_atomically(folder / "classifier.safetensors", save(state_of(network.linear)))
     write_atomically(folder / "classes.json", json.dumps(list(classes), indent=2).encode())
 
 
 def save_head_layer(layer: nn.Sequential, folder: Path) -> None:
-    """Write a head's first layer (linear, batch norm, ReLU) beside the encoder."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in layer.state_dict().items()}
-    write_atomically(folder / HEAD_FILE, save(tensors))
+    """Write a head's first layer (linear, batch norm, ReLU) beside the encoder; as `save_encoder` does."""
+    tensors = state_of(layer)
+    if processes.is_first():
+        write_atomically(folder / HEAD_FILE, save(tensors))
 
 
 def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:

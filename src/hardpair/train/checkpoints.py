@@ -13,8 +13,10 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from hardpair import processes
 from hardpair.errors import UserError, printable
 from hardpair.files import MOST_BYTES, read_plain, write_atomically
+from hardpair.models import state_of
 
 KEPT = 2
 
@@ -38,12 +40,19 @@ def save_checkpoint(
     optimiser: torch.optim.Optimizer,
     meter: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a checkpoint under a temporary name, sync, rename; then drop all but the newest two."""
+    """Write a checkpoint under a temporary name, sync, rename; then drop all but the newest two.
+
+    Where the method is cut among processes all of them must take part; the first one writes.
+    """
+    tensors = _collect(method, optimiser, meter or {})
+    if not processes.is_first():
+        return
+    _require_finite(step, tensors)
     target, temporary = folder / f"{step:09d}", folder / f".{step:09d}.tmp"
     try:
         _remove(temporary)
         temporary.mkdir(parents=True)
-        content = save(_collect(method, optimiser, meter or {}))
+        content = save(tensors)
         write_atomically(temporary / "state.safetensors", content)
         facts = {"step": step, "sha256": hashlib.sha256(content).hexdigest(), "torch": str(torch.__version__)}
         write_atomically(temporary / "state.json", _written(facts))
@@ -94,7 +103,9 @@ def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Op
 
 
 def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    method.load_state_dict(checkpoint.part("method"))
+    own = method.state_dict()
+    weights = checkpoint.part("method")
+    method.load_state_dict({name: processes.part_like(own.get(name, t), t) for name, t in weights.items()})
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.part("optimiser").items():
@@ -108,15 +119,26 @@ def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.O
 
 def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     """Fused optimisers walk through memory, so a moment must lie there as its (channels-last) parameter does."""
-    return torch.empty_like(parameter).copy_(tensor) if tensor.shape == parameter.shape else tensor
+    if tensor.shape != parameter.shape:
+        return tensor
+    return torch.empty_like(parameter).copy_(processes.part_like(parameter, tensor))
 
 
 def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    tensors = {f"method/{name}": tensor for name, tensor in method.state_dict().items()}
-    tensors |= {f"meter/{name}": tensor for name, tensor in meter.items()}
+    tensors = {f"method/{name}": tensor for name, tensor in state_of(method).items()}
+    tensors |= {f"meter/{name}": tensor.cpu() for name, tensor in meter.items()}
     for index, values in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser/{index}/{key}": value for key, value in values.items()}
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        for key, value in values.items():
+            tensors[f"optimiser/{index}/{key}"] = processes.whole(value.detach()).cpu().contiguous()
+    return tensors
+
+
+def _require_finite(step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Never save what is not a number."""
+    if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("method/")):
+        raise UserError(
+            f"weights are not finite at step {step}; the last checkpoint is from before; a lower learning_rate may help"
+        )
 
 
 def _read(path: Path) -> Checkpoint:

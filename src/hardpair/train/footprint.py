@@ -10,6 +10,7 @@ from hardpair.methods import Method
 from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import KEPT
 from hardpair.train.optimisers import build_optimiser
+from hardpair.train.shard import pieces
 
 HEADER = 90  # bytes that a safetensors file spends on a tensor, besides its name and itself
 
@@ -21,14 +22,14 @@ class Memory:
     weights: int  # that are trained
     untrained: int  # averaged copies, memories of images, statistics of batch norm
     gradients: int
-    buckets: int  # the gradients once more, as DistributedDataParallel sends them round; none with a single GPU
+    on_the_way: int  # gradients as they are sent round or, sharded, pieces put together; none with a single GPU
     optimiser: int
     activations: int  # views, and what the forward keeps for the backward
 
     @property
     def fixed(self) -> int:
         """What no batch makes smaller."""
-        return self.weights + self.untrained + self.gradients + self.buckets + self.optimiser
+        return self.weights + self.untrained + self.gradients + self.on_the_way + self.optimiser
 
     @property
     def total(self) -> int:
@@ -46,18 +47,23 @@ class Disk:
     images: int  # uint8 at the recipe's size; they want as much of the host's memory
 
 
-def memory_of(method: Method, recipe: Recipe, *, gpus: int, activations: int) -> Memory:
-    """On a GPU that holds the whole method and keeps so many bytes for the backward."""
-    trained = _trained(method)
+def memory_of(method: Method, recipe: Recipe, *, gpus: int, activations: int, shard: bool = False) -> Memory:
+    """On a GPU that holds the whole method, or its part of it, and keeps so many bytes for the backward."""
+    trained, parts = _trained(method), gpus if shard else 1
     weights = _bytes(trained)
     return Memory(
-        weights=weights,
-        untrained=_bytes(method.parameters()) - weights + _bytes(method.buffers()),
-        gradients=weights,
-        buckets=weights if gpus > 1 else 0,
-        optimiser=_bytes(_optimiser_state(trained, recipe)),
+        weights=weights // parts,
+        untrained=(_bytes(method.parameters()) - weights) // parts + _bytes(method.buffers()),
+        gradients=weights // parts,
+        on_the_way=_whole_pieces(method) if shard else weights if gpus > 1 else 0,
+        optimiser=_bytes(_optimiser_state(trained, recipe)) // parts,
         activations=activations,
     )
+
+
+def _whole_pieces(method: Method) -> int:
+    """While one piece works the next is put together, and the gradient of the last is still to be shared out."""
+    return 3 * max(_bytes(piece.parameters()) for piece in pieces(method))
 
 
 def disk_of(method: Method, recipe: Recipe, images: int) -> Disk:

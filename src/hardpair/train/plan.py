@@ -24,11 +24,14 @@ class Gpus:
     count: int
     tflops: float = A100_TFLOPS  # that each sustains
     memory: float = 80e9  # bytes of each
+    shard: bool = False  # each holds a part of the method instead of all of it
 
     def __post_init__(self) -> None:
         require_range("gpus", self.count, 1, 1_000_000)
         require_range("tflops", self.tflops, 1e-3, 1e6)
         require_range("memory", self.memory / 1e9, 1e-3, 1e6)
+        if self.shard and self.count == 1:
+            raise UserError("shard: a single GPU holds all there is; give --gpus too")
 
     @property
     def usable(self) -> float:
@@ -123,7 +126,7 @@ def make_plan(recipe: Recipe, gpus: Gpus, *, images: int | None = None) -> Plan:
             trained=_count(p for p in method.parameters() if p.requires_grad),
         ),
         work=_work(recipe, step, share, steps=recipe.epochs * (count // recipe.batch_size)),
-        memory=memory_of(method, recipe, gpus=gpus.count, activations=step.kept),
+        memory=memory_of(method, recipe, gpus=gpus.count, activations=step.kept, shard=gpus.shard),
         disk=disk_of(method, recipe, count),
     )
 

@@ -62,8 +62,9 @@ def _memory(plan: Plan) -> Iterator[Row]:
     yield "trained weights", scaled(memory.weights, "B"), ""
     yield "averaged copies, memories, statistics", scaled(memory.untrained, "B"), ""
     yield "gradients", scaled(memory.gradients, "B"), ""
-    if memory.buckets:
-        yield "gradients on their way to other GPUs", scaled(memory.buckets, "B"), ""
+    if memory.on_the_way:
+        name = "pieces put together for their turn" if plan.gpus.shard else "gradients on their way to other GPUs"
+        yield name, scaled(memory.on_the_way, "B"), ""
     yield "optimiser's state", scaled(memory.optimiser, "B"), ""
     yield "views, and what backward needs", scaled(memory.activations, "B"), ""
     yield "together", scaled(memory.total, "B"), f"of {scaled(plan.gpus.memory, 'B')}"
@@ -92,7 +93,7 @@ def verdict(plan: Plan) -> str:
     if (most := most_images(plan)) < 2:
         return (
             f"{needs}, and {scaled(memory.fixed, 'B')} of it at any batch; it takes GPUs with more memory, a smaller "
-            "encoder, smaller images, or parameters sharded over the GPUs, which hardpair does not do"
+            f"encoder, smaller images, or {'more --gpus' if gpus.shard else 'several --gpus and --shard'}"
         )
     smaller = f"--batch-size {most * gpus.count} (and a learning rate to match)"
     more = enough_gpus(plan)
@@ -124,7 +125,7 @@ def assumptions(plan: Plan) -> list[str]:
         plan.source,
         speed,
         "no step waits for images or for other GPUs",
-        "float32 throughout; every GPU holds the whole method and its part of the batch",
+        f"float32 throughout; every GPU holds {'a part of the' if gpus.shard else 'the whole'} method and its images",
         f"{FREE * 100:g} % of a GPU's memory stays free for workspaces and the driver",
         "an estimate from shapes alone; nothing has been run",
     ]

@@ -26,11 +26,12 @@ def pretrain(
     device: str = "auto",
     checkpoint_every: int = 200,
     until: int | None = None,
+    shard: bool = False,
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
     with process_group(place):
-        return _pretrain(recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until)
+        return _pretrain(recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until, shard)
 
 
 def _pretrain(
@@ -41,8 +42,11 @@ def _pretrain(
     device: torch.device,
     checkpoint_every: int,
     until: int | None,
+    shard: bool,
 ) -> Outcome:
     check_run(recipe, run, resume=resume)
+    if shard and processes.count() == 1:
+        raise UserError("shard: there is only this process to hold the network; start several with torchrun")
     if recipe.batch_size % processes.count():
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
@@ -51,7 +55,9 @@ def _pretrain(
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
     facts = images.facts()
     _check_images(facts, run)
-    trainer = Trainer(recipe, run, images, device, checkpoint_every)  # a bad setting shows here: nothing is written yet
+    trainer = Trainer(
+        recipe, run, images, device, checkpoint_every, shard=shard
+    )  # a bad setting shows here, nothing written yet
     run.mkdir(parents=True, exist_ok=True)
     with sole_writer(run):
         if processes.is_first():

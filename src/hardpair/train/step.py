@@ -18,6 +18,7 @@ from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
+from hardpair.train.shard import shard as cut
 from hardpair.views import Draw
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -53,7 +54,7 @@ class Done:
 class Stepper:
     """A method, its optimiser and the images they learn from."""
 
-    def __init__(self, recipe: Recipe, images: Images, device: torch.device) -> None:
+    def __init__(self, recipe: Recipe, images: Images, device: torch.device, *, shard: bool = False) -> None:
         self.recipe, self.images, self.device = recipe, images, device
         self.steps_per_epoch = len(images) // recipe.batch_size
         self.total = recipe.epochs * self.steps_per_epoch
@@ -61,14 +62,19 @@ class Stepper:
         self.forward: nn.Module = self.method
         if processes.count() > 1 and self.method.whole_batch_norm:
             synchronise_norms(self.method, device)
-        self.method.to(device).to(memory_format=torch.channels_last)
+        self.method.to(device)
+        self.sharded = shard
+        if shard:  # parts of weights know no layout; and the optimiser is to see parts
+            self.forward = cut(self.method, device.type)
+        else:
+            self.method.to(memory_format=torch.channels_last)
         self.optimiser = build_optimiser(self.method, recipe, self.method.constant_rate())
         self.trained = [p for p in self.method.parameters() if p.requires_grad]
         self.positions = processes.own_rows(torch.arange(recipe.batch_size, device=device))
         self.statistics = [b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)]
         self.statistics_before = [torch.empty_like(b) for b in self.statistics]
         self.epoch = -1
-        if processes.count() > 1:
+        if processes.count() > 1 and not shard:
             self.forward = _averaging_gradients(self.method, device)
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
@@ -82,7 +88,8 @@ class Stepper:
         _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, draw))
         outputs["loss"].backward()
-        outputs["gradient_norm"] = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
+        norm = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
+        outputs["gradient_norm"] = processes.whole(norm)
         finite = bool((outputs["loss"].detach() + outputs["gradient_norm"]).isfinite())
         broken, stop = processes.any_says(not finite, asked_to_stop(), device=self.device)
         if broken:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from hardpair import processes
 from hardpair.data import Images
@@ -43,10 +42,19 @@ class Outcome:
 class Trainer:
     """One run: a method, its optimiser, and the step they have reached."""
 
-    def __init__(self, recipe: Recipe, run: Path, images: Images, device: torch.device, checkpoint_every: int) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: Path,
+        images: Images,
+        device: torch.device,
+        checkpoint_every: int,
+        *,
+        shard: bool = False,
+    ) -> None:
         self.recipe, self.run, self.images, self.device = recipe, run, images, device
         self.checkpoint_every = checkpoint_every
-        self.stepper = Stepper(recipe, images, device)
+        self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
         self.log, self.meter = Log(run / "log.jsonl"), Meter()
@@ -154,11 +162,10 @@ class Trainer:
         return notes
 
     def _save(self) -> None:
-        """The first process saves for all: everywhere the same is true."""
+        """The first process saves for all: everywhere the same is true, or each has a part to give."""
         meter = {name: processes.mean(value.float()) for name, value in self.meter.state().items()}
-        if not processes.is_first():
+        if not (processes.is_first() or self.stepper.sharded):
             return
-        _require_finite(self.step, *self.method.state_dict().values())
         save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser, meter)
         save_encoder(self.method.encoder, self.run, step=self.step)
         if (layer := self.method.head_layer()) is not None:
@@ -192,11 +199,3 @@ class Trainer:
 
     def _place(self) -> str:
         return f"{processes.count()} processes ({self.device.type})" if processes.count() > 1 else str(self.device)
-
-
-def _require_finite(step: int, *tensors: Tensor) -> None:
-    """Never save what is not a number."""
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors):
-        raise UserError(
-            f"weights are not finite at step {step}; the last checkpoint is from before; a lower learning_rate may help"
-        )

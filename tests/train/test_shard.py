@@ -1,0 +1,54 @@
+"""A method cut among processes: how it is cut, saved and continued. That it learns the same is in test_shared_steps."""
+
+import lives
+import pytest
+import torch
+from safetensors.torch import load_file
+from together import together
+from torch import nn
+
+from hardpair.errors import UserError
+from hardpair.methods import METHODS
+from hardpair.models import build_encoder, load_encoder
+from hardpair.train import pretrain
+from hardpair.train.shard import BLOCKS, pieces
+
+
+def test_pieces_hold_every_parameter_once():
+    encoder = build_encoder("resnet14", width=1 / 4, sk=True)
+    method = METHODS["byol"](encoder, head_hidden=8, head_outputs=8)
+    found = list(pieces(method))
+    held = [id(p) for piece in found for p in piece.parameters()]
+    assert sorted(held) == sorted(id(p) for p in method.parameters())
+    assert len(set(held)) == len(held)
+    assert sum(isinstance(piece, BLOCKS) for piece in found) == 2 * 4  # trained and averaged
+    assert sum(isinstance(piece, nn.Linear) for piece in found) == 2 * 2 + 2  # heads, predictor
+
+
+def test_a_cut_run_resumes_to_the_bit(tmp_path):
+    together(2, lives.live, tmp_path / "straight", 1, 6, True)
+    for until in (4, 6):
+        together(2, lives.live, tmp_path / "stopped", 1, until, True)
+    expected, found = state(tmp_path / "straight", 6), state(tmp_path / "stopped", 6)
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(value, found[name]) for name, value in expected.items())
+    assert load_encoder(tmp_path / "stopped").step == 6
+
+
+def test_a_whole_checkpoint_is_cut_and_put_together_again(tmp_path):
+    lives.live(tmp_path / "run", epochs=1, until=4)
+    before = state(tmp_path / "run", 4)
+    together(2, lives.live, tmp_path / "run", 1, 4, True)  # takes no step: reads, cuts, puts together, saves
+    after = state(tmp_path / "run", 4)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def state(run, step):
+    return load_file(run / f"checkpoints/{step:09d}/state.safetensors")
+
+
+def test_one_process_has_nobody_to_share_with(small_recipe, tmp_path):
+    with pytest.raises(UserError, match=r"^shard: .*torchrun$"):
+        pretrain(small_recipe, tmp_path / "run", shard=True)
+    assert not (tmp_path / "run").exists()
