@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hardpair.arguments import parse
 from hardpair.errors import UserError, nearest, printable
-from hardpair.options import Evaluate, Place, Plan, Recipes, Report
+from hardpair.options import Evaluate, Pack, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
@@ -25,6 +25,7 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
   hardpair ablate tau|mining|gradient             the paper's ablations, over seeds, one table and figure each
   hardpair recipes [NAME]                         what can be trained, by name
+  hardpair pack PHOTOS PACKED                     decode a set too large for memory once; then --data PACKED
   hardpair doctor [--data …]                      whether this machine, and your images, are fit for it
 
 Each verb explains itself: hardpair pretrain --help"""
@@ -160,6 +161,14 @@ def recipes(arguments: Sequence[str]) -> int:
     return 0
 
 
+def pack(arguments: Sequence[str]) -> int:
+    """Decode a folder once for all."""
+    options = parse(Pack, arguments, "hardpair pack")
+    from hardpair.data.packed.command import run_pack
+
+    return run_pack(options)
+
+
 def doctor(arguments: Sequence[str]) -> int:
     """Check the machine."""
     from hardpair.doctor.options import Doctor
@@ -178,6 +187,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "compare": compare,
     "ablate": ablate,
     "recipes": recipes,
+    "pack": pack,
     "doctor": doctor,
 }
 

@@ -24,7 +24,8 @@ class Recipe:
     Args:
         name: what the recipe is called; also the default name of the run.
         method: which method learns; "supervised" is the baseline that uses the labels.
-        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images.
+        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
+            packed by `hardpair pack` or not.
         image_size: side in pixels to which images are resized once, before training.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count; fractions make small encoders.
