@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hardpair.arguments import parse
-from hardpair.errors import UserError, nearest, printable
+from hardpair.errors import UserError, in_words, nearest
 from hardpair.options import Evaluate, Pack, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
@@ -192,9 +192,6 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
-NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
-
-
 def main() -> None:
     """Run a verb; a user's mistake is one line and exit code 2."""
     arguments = sys.argv[1:]
@@ -214,19 +211,6 @@ def main() -> None:
             raise
         print(f"hardpair: {words}", file=sys.stderr)
         sys.exit(2)
-
-
-def in_words(error: Exception) -> str | None:
-    """What the user can mend, in one line; None where the mistake is ours and a traceback is right."""
-    if isinstance(error, UserError):
-        return str(error)
-    if isinstance(error, OSError):  # a full disk, a folder that may not be read
-        return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
-    if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
-        return "another process of this run has ended; what it said is above or on its own machine"
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
-        return "out of memory; lower batch_size, image_size or width"
-    return None
 
 
 def run_verb(verb: str, arguments: Sequence[str]) -> int:
