@@ -44,7 +44,7 @@ def paint_odd_names(paint: Paint, root: Path) -> None:
     for k, name in enumerate(["new\nline", "träger", "tab\t", "ein bild", "\x1b[31m"]):
         paint(f"{name}/{name}.png", colour(k))
         paint(f"{name}/other.png", colour(50 + k))
-    os.rename(root / "träger", os.fsencode(root) + b"/\xff\xfe")  # no text at all
+    (root / "träger").rename(os.fsdecode(os.fsencode(root) + b"/\xff\xfe"))  # no text at all
 
 
 LAYOUTS = [paint_splits, paint_classes, paint_flat, paint_odd_names]
@@ -84,7 +84,7 @@ def test_packed_images_are_those_of_the_folder(
 def test_a_split_that_was_not_there(root: Path, paint: Paint, target: Path) -> None:
     paint_flat(paint, root)
     pack(root, target, SIZE)
-    with pytest.raises(UserError, match="holds no test images, since .*pictures had none"):
+    with pytest.raises(UserError, match=r"holds no test images, since .*pictures had none"):
         open_images(str(target), "test", size=SIZE, root=root)
 
 

@@ -78,20 +78,22 @@ def write_index(folder: Path, index: Index) -> None:
 def read_index(folder: Path) -> Index:
     """What it says, if that can be true; the files it speaks of are not looked at."""
     file = folder / INDEX
+    if not is_packed(folder):
+        raise UserError(f"{folder}: is no folder that hardpair pack made")
     if not file.exists():
         raise UserError(f"{folder}: is not packed to the end; go on with the hardpair pack command it was begun with")
     try:
         return _parse(read_json(file, most=MOST_BYTES))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise UserError(f"{file}: cannot be read ({shown(str(reason))[1:-1]}); pack the pictures again") from error
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{file}: cannot be read ({reason[:200]}); pack the pictures again") from error
 
 
 def _parse(content: Any) -> Index:
     if content["what"] != WHAT:
         raise ValueError("it is no index of packed images")
     if content["version"] != VERSION:
-        raise ValueError(f"this hardpair knows version {VERSION} of packed images, and not {content['version']}")
+        raise ValueError(f"this hardpair knows version {VERSION} of packed images, and not {shown(content['version'])}")
     splits = {split: _split(content["splits"][split]) for split in SPLITS if split in content["splits"]}
     if "train" not in splits:
         raise ValueError("it has no training images")

@@ -11,7 +11,7 @@ from typing import Any
 
 from hardpair.data.images import Split
 from hardpair.data.packed.index import JOURNAL, SPLITS
-from hardpair.errors import UserError, shown
+from hardpair.errors import UserError
 from hardpair.files import parse_json
 
 HASH = 16  # bytes that tell one image from another
@@ -102,7 +102,7 @@ def _go_on(journal: Journal, lines: list[bytes], heading: Heading, path: Path) -
         begun = Heading(**parse_json(lines[0].decode()))
         journal.read(lines[1:])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: cannot be read ({shown(str(error))}); delete {path.parent} and pack again") from error
+        raise UserError(f"{path}: cannot be read ({str(error)[:200]}); delete {path.parent} and pack again") from error
     if begun != heading:
         what = f"of {begun.source} at {begun.size} px" if begun.source != heading.source else f"at {begun.size} px"
         if (begun.source, begun.size) == (heading.source, heading.size):

@@ -45,6 +45,8 @@ def pack(source: Path, target: Path, size: int) -> Index:
             _Packing(target, split, listings, size, journal).run_to_end()
         index = publish(target, listings, journal.parts, heading)
         (target / JOURNAL).unlink()
+        for draft in target.glob(".*.tmp"):  # of a process that was killed at the end
+            draft.unlink()
     return index
 
 
