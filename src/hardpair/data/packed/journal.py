@@ -83,7 +83,8 @@ def open_journal(folder: Path, heading: Heading) -> Iterator[Journal]:
         *lines, half = file.read().split(b"\n")
         file.truncate(file.tell() - len(half))  # what a killed process left of a line
         journal = Journal(file)
-        if not lines:
+        if len(lines) < 2:  # nothing is done yet, so nobody has to go on with it
+            file.truncate(0)
             journal.write(asdict(heading))
         else:
             _go_on(journal, lines, heading, path)
