@@ -21,6 +21,17 @@ from hardpair.views import POLICIES, Draw, augmented_view, plain_view
 KEEP_MEAN = 0.9  # of the running mean of the positive distance
 
 
+def smaller(method: type[Method], size: int) -> type[Method]:
+    """The same method with all its views reduced to so many pixels."""
+
+    class Smaller(method):
+        def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+            whole = super().views(images, draw)
+            return [functional.interpolate(view, (size, size), mode="bilinear", antialias=True) for view in whole]
+
+    return Smaller
+
+
 class Trial(Method):
     """HNPM and what might be better.
 

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trial import Trial
+from trial import Trial, smaller
 
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.views import POLICIES
 
 METHODS["trial"] = Trial
+for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
+    METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
 for _percent in (8, 35, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
 
@@ -19,7 +21,7 @@ DATA, EPOCHS = "cifar10:10000", 8
 
 @dataclass(frozen=True)
 class Variant:
-    """A name for the table, and what it changes."""
+    """A name for the table, and what it changes; where that is the method, the settings are all that are given."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -27,10 +29,10 @@ class Variant:
     base: str = "demo/hnpm"
 
     def recipe(self, seed: int) -> Recipe:
-        """The recipe; HNPM's settings are dropped where the method is another."""
+        """The recipe of a seed."""
         base = find_recipe(self.base)
-        trial = self.fields.get("method") == "trial"
-        settings = {**({} if trial else base.settings), **self.settings}
+        other = "method" in self.fields
+        settings = {**({} if other else base.settings), **self.settings}
         changes = {"data": DATA, "epochs": EPOCHS, **self.fields}
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
@@ -130,6 +132,16 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("teacher at 24 px", crop_size=24, epochs=12),  # 2.7
         trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
         trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
+    ),
+    # Smaller views for all, and the epochs they pay for.
+    "sizes": tuple(
+        Variant(
+            f"{method} at 24 px, rate 0.002",
+            find_recipe(f"demo/{method}").settings,
+            {"epochs": epochs, "learning_rate": 2e-3, "method": f"{method}24"},
+            f"demo/{method}",
+        )
+        for method, epochs in (("hnpm", 14), ("simclr", 9), ("moco", 7), ("byol", 7), ("simsiam", 9))
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
