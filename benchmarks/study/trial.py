@@ -14,7 +14,7 @@ from torch.nn import functional
 from hardpair.losses import dissimilarity
 from hardpair.losses.hnpm import SMALLEST_SUM
 from hardpair.methods import Method, Pairs
-from hardpair.models import Encoder, average_into, averaged_copy, build_head
+from hardpair.models import Encoder, average_into, averaged_copy, build_head, mlp
 from hardpair.models.memory import Queue
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view
 
@@ -56,6 +56,7 @@ class Trial(Method):
         symmetric: each network sees both views.
         crops: views of the teacher.
         crop_size: side of the teacher's views in pixels; 0 is that of the images.
+        predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
 
     def __init__(
@@ -81,11 +82,13 @@ class Trial(Method):
         symmetric: bool = False,
         crops: int = 1,
         crop_size: int = 0,
+        predictor: int = 0,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
         self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
+        self.predictor = mlp(head_outputs, predictor, head_outputs) if predictor else nn.Identity()
         self.teacher_view, self.student_view = teacher_view, student_view
         self.alpha_pos, self.alpha_neg, self.threshold, self.tau = alpha_pos, alpha_neg, threshold, tau
         self.rule, self.share, self.guard, self.form, self.anchors = rule, share, guard, form, anchors
@@ -117,7 +120,7 @@ class Trial(Method):
         parts, features = [], None
         for k, view in enumerate(teacher):
             features = self.encoder(view)
-            parts.append(self._loss(self.head(features), known[k % len(known)]))
+            parts.append(self._loss(self.predictor(self.head(features)), known[k % len(known)]))
         if self.queue is not None:
             self.queue.push(functional.normalize(known[0], dim=1))
         means = {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
@@ -192,7 +195,7 @@ class Trial(Method):
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """The pairs of the first view."""
-        distance = dissimilarity(self.student(views[-1]), self.head(self.encoder(views[0])), norm="l2")
+        distance = dissimilarity(self.student(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
         mined = self._mined(distance)
         anchor, negative = mined.nonzero(as_tuple=True)
         return Pairs(anchor, negative, distance[mined])

@@ -37,9 +37,9 @@ class Variant:
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
 
-def trial(name: str, *, epochs: int = EPOCHS, **settings: Any) -> Variant:
+def trial(name: str, *, epochs: int = EPOCHS, rate: float = 1e-3, **settings: Any) -> Variant:
     """A variant of the method in trial.py."""
-    return Variant(name, settings, {"method": "trial", "epochs": epochs})
+    return Variant(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
 
 
 def hnpm(name: str, **settings: Any) -> Variant:
@@ -133,6 +133,14 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
         trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
     ),
+    # At the better learning rate.
+    "second": (
+        trial("rate 0.002, predictor", rate=2e-3, predictor=512),
+        trial("rate 0.002, predictor, tau .9", rate=2e-3, predictor=512, tau=0.9),
+        trial("rate 0.002, both, among teachers", rate=2e-3, anchors="both", among_teachers=True),
+        trial("rate 0.002, head 1024-256", rate=2e-3, head_hidden=1024, head_outputs=256),
+        trial("rate 0.002, teacher at 24 px", rate=2e-3, crop_size=24, epochs=12),
+    ),
     # Smaller views for all, and the epochs they pay for.
     "sizes": tuple(
         Variant(
@@ -147,7 +155,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "rivals": (
         *(
             Variant(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
-            for t in (0.1, 0.2, 0.3, 0.5)
+            for t in (0.1, 0.2, 0.3)
         ),
         *(Variant(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
         *(Variant(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
