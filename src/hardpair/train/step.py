@@ -18,7 +18,7 @@ from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
-from hardpair.train.shard import shard as cut
+from hardpair.train.shard import cut
 from hardpair.views import Draw
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
