@@ -48,7 +48,9 @@ class Trial(Method):
         rule: which pairs are mined: within the threshold, the same relative to positives, or the nearest of an anchor.
         share: of the other images an anchor mines, for ``rule="nearest"``.
         guard: of the pairs an anchor mined, this share of the very nearest is let go again (they may be of its class).
-        form: minus log of the sum (Eq. 4), minus the mean of logs, or the corrected InfoNCE, log d_ii + log sum 1/d_ij.
+        form: minus log of the sum (Eq. 4), minus the mean of logs, the corrected InfoNCE, log d_ii + log sum 1/d_ij, or
+            "soft", s log sum exp(-d_ij / s): the nearer, the harder pushed.
+        softness: s of the form "soft".
         anchors: the sums run over the candidates of each student output (Eq. 4), of each teacher output, or both.
         queue: student outputs of earlier batches, as further candidates of each teacher output.
         among_teachers: teacher outputs are candidates of each other, too.
@@ -74,7 +76,8 @@ class Trial(Method):
         rule: Literal["threshold", "relative", "nearest"] = "threshold",
         share: float = 0.2,
         guard: float = 0.0,
-        form: Literal["log_sum", "mean_log", "infonce"] = "log_sum",
+        form: Literal["log_sum", "mean_log", "infonce", "soft"] = "log_sum",
+        softness: float = 0.4,
         anchors: Literal["student", "teacher", "both"] = "student",
         queue: int = 0,
         among_teachers: bool = False,
@@ -92,6 +95,7 @@ class Trial(Method):
         self.teacher_view, self.student_view = teacher_view, student_view
         self.alpha_pos, self.alpha_neg, self.threshold, self.tau = alpha_pos, alpha_neg, threshold, tau
         self.rule, self.share, self.guard, self.form, self.anchors = rule, share, guard, form, anchors
+        self.softness = softness
         self.queue = Queue(queue, head_outputs) if queue else None
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
         self.crops, self.crop_size = crops, crop_size
@@ -180,6 +184,9 @@ class Trial(Method):
         elif self.form == "mean_log":
             logs = torch.where(mined, distance.clamp_min(SMALLEST_SUM).log(), 0)
             each = -logs.sum(1) / mined.sum(1).clamp_min(1)
+        elif self.form == "soft":
+            nearness = torch.where(mined, -distance / self.softness, -math.inf)
+            each = self.softness * torch.where(found[:, None], nearness, 0).logsumexp(1)
         else:
             inverse = torch.where(mined, 1 / distance.clamp_min(SMALLEST_SUM), 0).sum(1)
             each = (inverse + 1 / own.clamp_min(SMALLEST_SUM)).log()

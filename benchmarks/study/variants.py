@@ -141,6 +141,28 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("rate 0.002, head 1024-256", rate=2e-3, head_hidden=1024, head_outputs=256),
         trial("rate 0.002, teacher at 24 px", rate=2e-3, crop_size=24, epochs=12),
     ),
+    "soft": (
+        *(trial(f"rate 0.002, soft {s:g}, all", rate=2e-3, form="soft", softness=s, threshold=9.0) for s in (0.2, 0.4)),
+        trial("rate 0.002, soft 0.4, threshold 1.2", rate=2e-3, form="soft"),
+        trial("rate 0.002, soft 0.4, all, both", rate=2e-3, form="soft", threshold=9.0, anchors="both"),
+        trial(
+            "rate 0.002, soft 0.4, all, both, among teachers",
+            rate=2e-3,
+            form="soft",
+            threshold=9.0,
+            anchors="both",
+            among_teachers=True,
+        ),
+        trial(
+            "rate 0.002, soft 0.2, all, both, among teachers",
+            rate=2e-3,
+            form="soft",
+            softness=0.2,
+            threshold=9.0,
+            anchors="both",
+            among_teachers=True,
+        ),
+    ),
     # Smaller views for all, and the epochs they pay for.
     "sizes": tuple(
         Variant(
@@ -165,5 +187,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         ),
         Variant("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
         Variant("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
+        Variant("moco, one-sided, rate 0.002", {"symmetric": False}, {"epochs": 8, "learning_rate": 2e-3}, "demo/moco"),
     ),
 }
