@@ -10,7 +10,7 @@ from hardpair.methods import METHODS
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.views import POLICIES
 
-METHODS["trial"] = Trial
+METHODS["trial"], METHODS["trial24"] = Trial, smaller(Trial, 24)
 for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
     METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
 for _percent in (8, 35, 50, 80):
@@ -40,6 +40,11 @@ class Variant:
 def trial(name: str, *, epochs: int = EPOCHS, rate: float = 1e-3, **settings: Any) -> Variant:
     """A variant of the method in trial.py."""
     return Variant(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
+
+
+def small(name: str, **settings: Any) -> Variant:
+    """The same with views of 24 px, the epochs they pay for and a higher learning rate."""
+    return Variant(f"24 px: {name}", settings, {"method": "trial24", "epochs": 14, "learning_rate": 2e-3})
 
 
 def hnpm(name: str, **settings: Any) -> Variant:
@@ -141,28 +146,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("rate 0.002, head 1024-256", rate=2e-3, head_hidden=1024, head_outputs=256),
         trial("rate 0.002, teacher at 24 px", rate=2e-3, crop_size=24, epochs=12),
     ),
-    "soft": (
-        *(trial(f"rate 0.002, soft {s:g}, all", rate=2e-3, form="soft", softness=s, threshold=9.0) for s in (0.2, 0.4)),
-        trial("rate 0.002, soft 0.4, threshold 1.2", rate=2e-3, form="soft"),
-        trial("rate 0.002, soft 0.4, all, both", rate=2e-3, form="soft", threshold=9.0, anchors="both"),
-        trial(
-            "rate 0.002, soft 0.4, all, both, among teachers",
-            rate=2e-3,
-            form="soft",
-            threshold=9.0,
-            anchors="both",
-            among_teachers=True,
-        ),
-        trial(
-            "rate 0.002, soft 0.2, all, both, among teachers",
-            rate=2e-3,
-            form="soft",
-            softness=0.2,
-            threshold=9.0,
-            anchors="both",
-            among_teachers=True,
-        ),
-    ),
     # Smaller views for all, and the epochs they pay for.
     "sizes": tuple(
         Variant(
@@ -172,6 +155,21 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             f"demo/{method}",
         )
         for method, epochs in (("hnpm", 14), ("simclr", 9), ("moco", 7), ("byol", 7), ("simsiam", 9))
+    ),
+    # Mining once more, where all learn faster.
+    "small": (
+        small("soft 0.2, all", form="soft", softness=0.2, threshold=9.0),
+        small("soft 0.4, all", form="soft", threshold=9.0),
+        small("soft 0.4, threshold 1.2", form="soft"),
+        small("soft 0.4, all, both", form="soft", threshold=9.0, anchors="both"),
+        small("soft 0.4, all, both, among teachers", form="soft", threshold=9.0, anchors="both", among_teachers=True),
+        small("relative 1.5", rule="relative", threshold=1.5),
+        small("nearest 20 %", rule="nearest"),
+        small("both, among teachers", anchors="both", among_teachers=True),
+        small("mean of logs", form="mean_log"),
+        small("corrected InfoNCE, all", form="infonce", threshold=9.0),
+        small("threshold 1.4", threshold=1.4),
+        small("tau 0", tau=0.0),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
