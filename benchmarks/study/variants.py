@@ -42,9 +42,10 @@ def trial(name: str, *, epochs: int = EPOCHS, rate: float = 1e-3, **settings: An
     return Variant(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
 
 
-def small(name: str, **settings: Any) -> Variant:
+def small(name: str, *, batch_size: int = 160, **settings: Any) -> Variant:
     """The same with views of 24 px, the epochs they pay for and a higher learning rate."""
-    return Variant(f"24 px: {name}", settings, {"method": "trial24", "epochs": 14, "learning_rate": 2e-3})
+    changes = {"method": "trial24", "epochs": 14, "learning_rate": 2e-3, "batch_size": batch_size}
+    return Variant(f"24 px: {name}", settings, changes)
 
 
 def hnpm(name: str, **settings: Any) -> Variant:
@@ -170,6 +171,35 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         small("corrected InfoNCE, all", form="infonce", threshold=9.0),
         small("threshold 1.4", threshold=1.4),
         small("tau 0", tau=0.0),
+    ),
+    "together": (
+        small(
+            "relative 1.5, both, among teachers", rule="relative", threshold=1.5, anchors="both", among_teachers=True
+        ),
+        small("threshold 1.4, both, among teachers", threshold=1.4, anchors="both", among_teachers=True),
+        small("relative 2, both, among teachers", rule="relative", threshold=2.0, anchors="both", among_teachers=True),
+        small(
+            "soft 0.2, all, both, among teachers",
+            form="soft",
+            softness=0.2,
+            threshold=9.0,
+            anchors="both",
+            among_teachers=True,
+        ),
+        small("batch 320", batch_size=320),
+        Variant(
+            "simclr at 24 px, rate 0.004",
+            find_recipe("demo/simclr").settings,
+            {"epochs": 9, "learning_rate": 4e-3, "method": "simclr24"},
+            "demo/simclr",
+        ),
+        Variant(
+            "simclr at 24 px, batch 320, rate 0.002",
+            find_recipe("demo/simclr").settings,
+            {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24", "batch_size": 320},
+            "demo/simclr",
+        ),
+        small("rate 0.002, batch 320, both, among teachers", batch_size=320, anchors="both", among_teachers=True),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (

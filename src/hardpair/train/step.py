@@ -84,7 +84,8 @@ class Stepper:
         images = self.images.batch(rows).to(self.device, non_blocking=True)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
-        draw = Draw(self.recipe.seed, step, self.positions, rows=rows.to(self.device, non_blocking=True))
+        seen = rows.to(self.device, non_blocking=True)
+        draw = Draw(self.recipe.seed, step, self.positions, rows=seen, size=self.recipe.view_pixels)
         _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, draw))
         outputs["loss"].backward()
