@@ -1,4 +1,8 @@
-"""What is varied, group by group. Every variant changes the recipe demo/hnpm in the fields and settings it names."""
+"""What is varied, group by group.
+
+Every variant changes a recipe of the demo, demo/hnpm where not said otherwise, with views of full size and a learning
+rate of .001, in the fields and settings it names.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +37,7 @@ class Variant:
         base = find_recipe(self.base)
         other = "method" in self.fields
         settings = {**({} if other else base.settings), **self.settings}
-        changes = {"data": DATA, "epochs": EPOCHS, **self.fields}
+        changes = {"data": DATA, "epochs": EPOCHS, "learning_rate": 1e-3, "view_size": 1.0, **self.fields}
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
 
@@ -218,3 +222,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         Variant("moco, one-sided, rate 0.002", {"symmetric": False}, {"epochs": 8, "learning_rate": 2e-3}, "demo/moco"),
     ),
 }
+
+_BEST = ("24 px: soft 0.2, all, both, among teachers", "simclr at 24 px, rate 0.002")
+GROUPS["best"] = tuple(v for group in GROUPS.values() for v in group if v.name in _BEST)
+"""To be run over several seeds."""
