@@ -209,7 +209,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "rivals": (
         *(
             Variant(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
-            for t in (0.1, 0.2, 0.3)
+            for t in (0.1, 0.2, 0.3, 0.5)
         ),
         *(Variant(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
         *(Variant(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
