@@ -191,6 +191,20 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             among_teachers=True,
         ),
         small("batch 320", batch_size=320),
+        small(
+            "soft 0.2, threshold 1.4, both, among teachers",
+            form="soft",
+            softness=0.2,
+            threshold=1.4,
+            anchors="both",
+            among_teachers=True,
+        ),
+        Variant(
+            "simclr at 24 px, temperature 0.1, rate 0.002",
+            {**find_recipe("demo/simclr").settings, "temperature": 0.1},
+            {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24"},
+            "demo/simclr",
+        ),
         Variant(
             "simclr at 24 px, rate 0.004",
             find_recipe("demo/simclr").settings,
