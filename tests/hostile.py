@@ -65,6 +65,17 @@ def little_memory(megabytes: int) -> Iterator[None]:
     assert peak_memory() - before < megabytes
 
 
+@contextmanager
+def largest_file(length: int) -> Iterator[None]:
+    """A disk on which no file can be longer: the nearest thing to a full one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (length, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def peak_memory() -> float:
     """The most that this process has had in memory, in megabytes."""
     status = Path("/proc/self/status")  # getrusage of a started process may count that of the one that started it

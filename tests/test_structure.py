@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "compare": {"recipes", "train", "evaluate", "data", "report"},
     "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
     "doctor": {"data", "views", "recipes", "train"},
-    "cli": {"recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
+    "cli": {"data", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
 }
 
 

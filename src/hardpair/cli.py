@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hardpair.arguments import parse
-from hardpair.errors import UserError, nearest, printable
-from hardpair.options import Evaluate, Place, Plan, Recipes, Report
+from hardpair.errors import UserError, in_words, nearest
+from hardpair.options import Evaluate, Pack, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
 
@@ -25,6 +25,7 @@ HELP = """hardpair: learn image representations without labels, and prove how go
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
   hardpair ablate tau|mining|gradient             the paper's ablations, over seeds, one table and figure each
   hardpair recipes [NAME]                         what can be trained, by name
+  hardpair pack PHOTOS PACKED                     decode a set too large for memory once; then --data PACKED
   hardpair doctor [--data …]                      whether this machine, and your images, are fit for it
 
 Each verb explains itself: hardpair pretrain --help"""
@@ -160,6 +161,14 @@ def recipes(arguments: Sequence[str]) -> int:
     return 0
 
 
+def pack(arguments: Sequence[str]) -> int:
+    """Decode a folder once for all."""
+    options = parse(Pack, arguments, "hardpair pack")
+    from hardpair.data.packed.command import run_pack
+
+    return run_pack(options)
+
+
 def doctor(arguments: Sequence[str]) -> int:
     """Check the machine."""
     from hardpair.doctor.options import Doctor
@@ -178,11 +187,9 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "compare": compare,
     "ablate": ablate,
     "recipes": recipes,
+    "pack": pack,
     "doctor": doctor,
 }
-
-
-NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
 
 
 def main() -> None:
@@ -204,19 +211,6 @@ def main() -> None:
             raise
         print(f"hardpair: {words}", file=sys.stderr)
         sys.exit(2)
-
-
-def in_words(error: Exception) -> str | None:
-    """What the user can mend, in one line; None where the mistake is ours and a traceback is right."""
-    if isinstance(error, UserError):
-        return str(error)
-    if isinstance(error, OSError):  # a full disk, a folder that may not be read
-        return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
-    if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
-        return "another process of this run has ended; what it said is above or on its own machine"
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
-        return "out of memory; lower batch_size, image_size or width"
-    return None
 
 
 def run_verb(verb: str, arguments: Sequence[str]) -> int:

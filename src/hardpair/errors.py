@@ -5,6 +5,7 @@ import math
 import reprlib
 from collections.abc import Iterable
 
+_NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
 _LONGEST = 100  # characters of a word; nobody mistypes a longer one
 
 
@@ -17,6 +18,19 @@ class UserError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+def in_words(error: Exception) -> str | None:
+    """What the user can mend, in one line; None where the mistake is ours and a traceback is right."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError):  # a full disk, a folder that may not be read
+        return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
+    if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
+        return "another process of this run has ended; what it said is above or on its own machine"
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+        return "out of memory; lower batch_size, image_size or width"
+    return None
 
 
 def printable(text: str) -> str:

@@ -2,14 +2,13 @@ import errno
 import json
 import logging
 import os
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hostile import largest_file
 
 from hardpair.data.cache import cache_folder
 from hardpair.data.folder import read_folder
@@ -152,16 +151,6 @@ def test_unwritable_cache_does_not_stop_the_run(
     with caplog.at_level(logging.WARNING, "hardpair"):
         assert reds(pictures) == EXPECTED
     assert "cannot be written" in caplog.text
-
-
-@contextmanager
-def largest_file(length: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (length, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_no_room_for_the_pixels(pictures: Path, cache: Path) -> None:

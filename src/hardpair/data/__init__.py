@@ -1,4 +1,4 @@
-"""Where images come from: the bundled sample, CIFAR-10, or any folder of pictures."""
+"""Where images come from: the bundled sample, CIFAR-10, or any folder of pictures, packed or not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from hardpair.data.label_lists import label_subset
 from hardpair.data.names import NAMES, as_folder
 from hardpair.data.order import epoch_order
 from hardpair.data.outline import outline_images
+from hardpair.data.packed import is_packed, open_packed
 from hardpair.data.sample import read_sample
 from hardpair.data.subsets import hold_out, some_of_each
 from hardpair.errors import UserError
@@ -33,7 +34,8 @@ def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
     if name in NAMES:
         images = read_sample(split) if name == "sample" else read_cifar10(root, split)
         return _resize(some_of_each(images, data, count) if colon and split == "train" else images, size)
-    return read_folder(as_folder(data), split, size)
+    folder = as_folder(data)
+    return open_packed(folder, split, size) if is_packed(folder) else read_folder(folder, split, size)
 
 
 def _resize(images: Images, size: int) -> Images:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.lib.format import dtype_to_descr, open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
 
+from hardpair.data.mapping import map_file
 from hardpair.errors import printable
 from hardpair.files import read_json
 
@@ -94,7 +95,7 @@ def _load(key: str, shape: Shape) -> Decoded | None:
 def open_known(path: Path, shape: tuple[int, ...], kind: type[T]) -> NDArray[T] | None:
     """The array of a file, mapped; None unless it begins with the very bytes that we would write, and is as long.
 
-    So nothing in a foreign file is interpreted. What the caller changes stays in memory: torch dislikes read-only.
+    So nothing in a foreign file is interpreted.
     """
     header = _header(shape, kind)
     try:
@@ -103,7 +104,7 @@ def open_known(path: Path, shape: tuple[int, ...], kind: type[T]) -> NDArray[T] 
         with path.open("rb") as file:
             if file.read(len(header)) != header:
                 return None
-        return np.memmap(path, dtype=kind, mode="c", offset=len(header), shape=shape)
+        return map_file(path, shape, kind, offset=len(header))
     except Trouble:
         return None
 

@@ -1,8 +1,11 @@
 """Any folder of pictures: listed, decoded once, remembered."""
 
+import itertools
 import os
 import warnings
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,7 @@ from hardpair.errors import UserError, printable
 MOST_SKIPPED = 0.05  # of the files; beyond that something is wrong that the user should know
 THREADS = min(16, os.cpu_count() or 1)
 AT_ONCE = 256  # files handed to the threads at a time, so that finished images do not pile up
+Result = NDArray[np.uint8] | str  # the pixels of a file, or the reason why there are none
 
 
 def read_folder(root: Path, split: Split, size: int) -> Images:
@@ -31,7 +35,7 @@ def read_listing(listing: Listing, name: str, size: int, *, whole: bool = False)
 
     def fill(pixels: NDArray[np.uint8]) -> tuple[list[int], tuple[str, ...]]:
         rows, skipped = decode_all(listing, pixels, name)
-        _check_skipped(listing, skipped, whole)
+        check_skipped(listing, skipped, whole=whole)
         return rows, tuple(skipped)
 
     key = cache_key(listing.root, listing.names, size)
@@ -51,24 +55,28 @@ def decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[
     """Fill the first rows of `pixels` with the usable files; say which they are, and why not the others."""
     rows: list[int] = []
     skipped: list[str] = []
-    paths = [listing.root / file for file in listing.names]
-    with progress(f"decoding {name}", len(paths)) as advance, ThreadPoolExecutor(THREADS) as pool:
-        for start in range(0, len(paths), AT_ONCE):
-            batch = paths[start : start + AT_ONCE]
-            for row, result in enumerate(_decode_batch(pool, batch, pixels.shape[-1]), start):
-                if isinstance(result, str):
-                    skipped.append(f"{printable(listing.names[row])}: {result}")
-                else:
-                    pixels[len(rows)] = result
-                    rows.append(row)
-            advance(len(batch))
+    with closing(decode_batches(listing, pixels.shape[-1], f"decoding {name}")) as batches:
+        for row, result in enumerate(itertools.chain.from_iterable(batches)):
+            if isinstance(result, str):
+                skipped.append(f"{printable(listing.names[row])}: {result}")
+            else:
+                pixels[len(rows)] = result
+                rows.append(row)
     return rows, skipped
 
 
-def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[NDArray[np.uint8] | str]:
-    """Pixels of each file, or the reason why there are none."""
+def decode_batches(listing: Listing, size: int, label: str, *, first: int = 0) -> Generator[list[Result], None, None]:
+    """The results of all files from the `first` on, in order, `AT_ONCE` at a time; `label` is for the progress bar."""
+    names = listing.names[first:]
+    with progress(label, len(names)) as advance, ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, len(names), AT_ONCE):
+            batch = [listing.root / name for name in names[start : start + AT_ONCE]]
+            yield _decode_batch(pool, batch, size)
+            advance(len(batch))
 
-    def decode(path: Path) -> NDArray[np.uint8] | str:
+
+def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[Result]:
+    def decode(path: Path) -> Result:
         try:
             return decode_file(path, size)
         except UnusableError as reason:
@@ -79,10 +87,11 @@ def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> lis
         return list(pool.map(decode, paths))
 
 
-def _check_skipped(listing: Listing, skipped: list[str], whole: bool) -> None:
+def check_skipped(listing: Listing, skipped: list[str], *, whole: bool = False, more: str = "") -> None:
+    """Refuse a listing of which too many files cannot be used; `more` is what else to say about them."""
     if len(skipped) > (0 if whole else MOST_SKIPPED * len(listing.names)):
         first = "; ".join(skipped[:3])
-        more = "; …" if len(skipped) > 3 else ""
+        others = "; …" if len(skipped) > 3 else ""
         counts = f"{len(skipped):,} of {len(listing.names):,} files cannot be used"
         advice = "mend them, for every one counts" if whole else "mend or remove them"
-        raise UserError(f"{listing.root}: {counts}; {advice}: {first}{more}")
+        raise UserError(f"{listing.root}: {counts}; {advice}: {first}{others}{more}")

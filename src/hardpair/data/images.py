@@ -13,6 +13,14 @@ Split = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
+class KnownHash:
+    """Of a block that need not be read to know it; of any other block it says nothing."""
+
+    block: Tensor
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Images:
     """Square uint8 images of one size, in a fixed order."""
 
@@ -23,6 +31,7 @@ class Images:
     skipped: tuple[str, ...] = ()  # "file: reason" of files that could not be used
     files: tuple[str, ...] = ()  # (N,) names of the files they come from, where they come from files
     rows: Tensor | None = None  # int64 (N,), which of the block these are; None where they are all of it
+    known: KnownHash | None = None
 
     def __len__(self) -> int:
         return len(self.block if self.rows is None else self.rows)
@@ -67,22 +76,45 @@ class Images:
 
     def centre(self, size: int) -> "Images":
         """The central square of each image."""
+        if size == self.size:
+            return self
         edge = (self.size - size) // 2
-        return replace(self, block=self.block[:, :, edge : edge + size, edge : edge + size])
+        block = self.block[:, :, edge : edge + size, edge : edge + size]
+        whole = self._block_hash()
+        return replace(
+            self, block=block, known=None if whole is None else KnownHash(block, f"centre {size} of {whole}")
+        )
 
     def facts(self) -> dict[str, Any]:
         """Name, number and hash, as runs and scores write them down."""
         return {"name": self.name, "images": len(self), "digest": self.digest()}
 
     def digest(self) -> str:
-        """Hash of every pixel and label, so that a score says exactly what it was measured on."""
+        """Hash of every pixel and label, so that a score says exactly what it was measured on.
+
+        Where the hash of the block is known, it stands for the pixels; sets that fill a disk are not read for it.
+        """
         return self._digest
 
     @functools.cached_property
     def _digest(self) -> str:
         sha = hashlib.sha256(str((len(self), *self.block.shape[1:])).encode())
-        for batch in self.batches(4096):
-            sha.update(batch.contiguous().numpy().data)
+        for piece in self._content():
+            sha.update(piece)
         if self.labels is not None:
             sha.update(self.labels.to(torch.int64).contiguous().numpy().data)
         return sha.hexdigest()
+
+    def _content(self) -> Iterator[bytes | memoryview]:
+        """What decides the pixels: themselves, or the hash of the block and which of it these are."""
+        if (known := self._block_hash()) is None:
+            for batch in self.batches(256):
+                yield batch.contiguous().numpy().data
+            return
+        yield known.encode()
+        if self.rows is not None:
+            yield self.rows.contiguous().numpy().data
+
+    def _block_hash(self) -> str | None:
+        """None also where somebody put another block in the place of the one whose hash is known."""
+        return self.known.sha256 if self.known is not None and self.known.block is self.block else None

@@ -17,6 +17,10 @@ HELD_SHARE = 0.2  # of a folder that brings no test split of its own
 NEEDED = "a test split needs folders train/ and test/, or one sub-folder for each of at least two classes"
 
 
+class NoTestSplitError(UserError):
+    """A folder has no test split, which training does not need."""
+
+
 @dataclass(frozen=True)
 class Listing:
     """The files of one split in their fixed order."""
@@ -39,7 +43,8 @@ def list_split(root: Path, split: Split) -> Listing:
         return train
     test = next((folders[name] for name in TEST_FOLDERS if name in folders), None)
     if test is None:
-        raise UserError(f"{root}: has train/ but none of {', '.join(f'{name}/' for name in TEST_FOLDERS)}; add one")
+        names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
+        raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
     return _label(test, _find(test), classes=train.classes)
 
 
@@ -100,8 +105,8 @@ def _divide(whole: Listing, split: Split) -> Listing:
     if whole.labels is None:
         if split == "train":
             return whole
-        raise UserError(f"{whole.root}: {NEEDED}")
+        raise NoTestSplitError(f"{whole.root}: {NEEDED}")
     rows = hold_out(whole.labels, share=HELD_SHARE, seed=0)[split == "test"]
     if not len(rows):
-        raise UserError(f"{whole.root}: no class has two images, so none can be held out; {NEEDED}")
+        raise NoTestSplitError(f"{whole.root}: no class has two images, so none can be held out; {NEEDED}")
     return Listing(whole.root, [whole.names[row] for row in rows.tolist()], whole.labels[rows], whole.classes)

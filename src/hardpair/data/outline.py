@@ -9,6 +9,7 @@ from hardpair.data.cifar10 import CLASSES, FILES, Source
 from hardpair.data.images import Images
 from hardpair.data.layout import list_split
 from hardpair.data.names import NAMES, as_folder
+from hardpair.data.packed import is_packed, read_index, refuse_other_size
 from hardpair.data.sample import sample_facts
 from hardpair.data.subsets import some_of_each
 
@@ -25,11 +26,11 @@ class Outline:
 
 def outline_images(data: str, *, size: int, count: int | None = None) -> Outline:
     """The training images that `open_images` would give, or ``count`` of them; nothing is decoded or downloaded."""
-    found, classes, why = _known(data) if count is None else (count, _classes(data), ", as given")
+    found, classes, why = _known(data, size) if count is None else (count, _classes(data), ", as given")
     return Outline(_blank(data, found, classes, size), f"{found:,} images of {data}{why}")
 
 
-def _known(data: str) -> tuple[int, int, str]:
+def _known(data: str, size: int) -> tuple[int, int, str]:
     """How many, of how many classes, and how this is known."""
     name, colon, part = data.partition(":")
     if name in NAMES:
@@ -37,7 +38,12 @@ def _known(data: str) -> tuple[int, int, str]:
     if data == "imagenet" and not Path(data).exists():
         why = ": there is no such folder here, so the number is ImageNet's (--images gives another)"
         return IMAGENET, IMAGENET_CLASSES, why
-    listing = list_split(as_folder(data), "train")
+    folder = as_folder(data)
+    if is_packed(folder):
+        index = read_index(folder)
+        refuse_other_size(folder, index, size)
+        return index.splits["train"].images, len(index.splits["train"].classes), ": its index says so"
+    listing = list_split(folder, "train")
     return len(listing.names), len(listing.classes), ": files counted, all taken to be usable"
 
 

@@ -1,11 +1,12 @@
 """Whether a set of images is what its owner believes: readable, without repetitions, without leaks, balanced."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hardpair.data import epoch_order, open_images
@@ -14,6 +15,8 @@ from hardpair.data.folder import MOST_SKIPPED, decode_all
 from hardpair.data.images import Split
 from hardpair.data.layout import list_split
 from hardpair.data.names import NAMES, as_folder
+from hardpair.data.packed import is_packed, open_packed, read_index
+from hardpair.data.packed.index import QUARANTINE
 from hardpair.doctor.finding import Finding, bad, good, several, warning
 from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError, printable
@@ -50,6 +53,8 @@ def check_images(options: Doctor) -> Iterator[Finding]:
         return
     train = _look(options.data, "train", options.data_root)
     yield _count(train)
+    if (folder := _folder_if_packed(options.data)) is not None:
+        yield _packed(folder)
     yield _unusable(train, "train")
     yield _repeated(train)
     yield _balance(train)
@@ -63,7 +68,15 @@ def check_images(options: Doctor) -> Iterator[Finding]:
 
 
 def _look(data: str, split: Split, root: Path) -> Look:
-    return _look_at_set(data, split, root) if data.partition(":")[0] in NAMES else _look_at_folder(data, split)
+    if data.partition(":")[0] in NAMES:
+        return _look_at_set(data, split, root)
+    folder = _folder_if_packed(data)
+    return _look_at_folder(data, split) if folder is None else _look_at_packed(folder, split)
+
+
+def _folder_if_packed(data: str) -> Path | None:
+    named = data.partition(":")[0] in NAMES
+    return None if named or not is_packed(folder := as_folder(data)) else folder
 
 
 def _look_at_set(data: str, split: Split, root: Path) -> Look:
@@ -85,7 +98,17 @@ def _look_at_folder(data: str, split: Split) -> Look:
     return Look(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes)
 
 
-def _by_hash(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], names: list[str]) -> dict[bytes, list[str]]:
+def _look_at_packed(folder: Path, split: Split) -> Look:
+    """Of many images some, as they were packed; what could not be used was left out then."""
+    images = open_packed(folder, split, read_index(folder).size)
+    rows = epoch_order(len(images), seed=0, epoch=0)[:MOST].sort().values
+    drawn = images.select(rows)
+    pixels = (image.numpy() for batch in drawn.batches(256) for image in batch)
+    hashes = _by_hash(pixels, [printable(f"{split}/{name}") for name in drawn.files])
+    return Look(len(images), len(rows), hashes, [], images.labels, images.classes)
+
+
+def _by_hash(pixels: Iterable[NDArray[np.uint8]], names: list[str]) -> dict[bytes, list[str]]:
     found: dict[bytes, list[str]] = {}
     for image, name in zip(pixels, names, strict=True):
         found.setdefault(hashlib.blake2b(image.tobytes(), digest_size=16).digest(), []).append(name)
@@ -95,6 +118,13 @@ def _by_hash(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], names: lis
 def _count(train: Look) -> Finding:
     classes = f"of {len(train.classes)} classes" if train.classes else "without labels"
     return good("images", f"{several(train.count, 'training image')} {classes}")
+
+
+def _packed(folder: Path) -> Finding:
+    index = read_index(folder)
+    skipped = sum(packed.skipped for packed in index.splits.values())
+    left_out = f", {several(skipped, 'file')} left out then ({QUARANTINE} lists them)" if skipped else ""
+    return good("packed", f"squares of {index.size} px{left_out}; hardpair pack --check {folder} looks for damage")
 
 
 def _unusable(look: Look, split: Split) -> Finding:

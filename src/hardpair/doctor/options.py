@@ -13,7 +13,7 @@ class Doctor:
     left behind.
 
     Args:
-        data: also look at these images: "sample", "cifar10" or a folder.
+        data: also look at these images: "sample", "cifar10" or a folder, packed or not.
         data_root: where downloaded sets are kept; nothing is downloaded.
         runs: where runs will be kept; its disk is tried.
         json: print the findings as JSON.

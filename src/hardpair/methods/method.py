@@ -29,7 +29,10 @@ class Method(nn.Module, abc.ABC):
     whole_batch_norm: bool = True  # batch norm sees the whole batch, also where processes share it; else its own part
 
     def prepare(self, pixels: Tensor) -> None:
-        """Look at all the images, uint8 (N, 3, H, W), before anything runs: size a memory, refuse what cannot work."""
+        """Look at the images, uint8 (N, 3, H, W), before anything runs: size a memory, refuse what cannot work.
+
+        They may be mapped from a disk that has more of them than the memory holds, so look at some and copy few.
+        """
 
     def constant_rate(self) -> Iterable[nn.Parameter]:
         """Parameters whose learning rate no schedule changes."""

@@ -26,7 +26,8 @@ class Recipe:
     Args:
         name: what the recipe is called; also the default name of the run.
         method: which method learns; "supervised" is the baseline that uses the labels.
-        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images.
+        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
+            packed by `hardpair pack` or not.
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs.
             Patches (cpc's, infomin's jigsaw) are cut from views of full size all the same.

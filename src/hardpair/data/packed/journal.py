@@ -1,0 +1,111 @@
+"""What of a packing is done: a line a part, so that it can be killed at any moment and goes on behind the last line."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from hardpair.data.images import Split
+from hardpair.data.packed.index import JOURNAL, SPLITS
+from hardpair.errors import UserError
+from hardpair.files import parse_json
+
+HASH = 16  # bytes that tell one image from another
+
+
+@dataclass(frozen=True)
+class DonePart:
+    """Some files, one after the other in the listing, whose pixels are on the disk."""
+
+    files: int
+    skipped: dict[int, str]  # which of them could not be used, and why
+    sha256: str  # of the pixels of the others
+    hashes: str  # in hex, of each of the others
+
+    @property
+    def images(self) -> int:
+        """How many could be used."""
+        return self.files - len(self.skipped)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What is packed, and how large; what was begun with another one is not gone on with."""
+
+    version: int
+    size: int
+    source: str
+    key: str  # hash of the names, lengths and times of all files
+
+
+class Journal:
+    """The parts that are done."""
+
+    def __init__(self, file: FileIO) -> None:
+        self.file = file
+        self.parts: dict[Split, list[DonePart]] = {split: [] for split in SPLITS}
+
+    def add(self, split: Split, part: DonePart) -> None:
+        """Write one down, now that its pixels are safe."""
+        self.write({"split": split, **asdict(part)})
+        self.parts[split].append(part)
+
+    def write(self, value: dict[str, Any]) -> None:
+        """A line."""
+        write_whole(self.file, json.dumps(value).encode() + b"\n")
+
+    def read(self, lines: list[bytes]) -> None:
+        """The parts that earlier processes wrote down."""
+        for line in lines:
+            content = parse_json(line.decode())
+            split = content.pop("split")
+            content["skipped"] = {int(place): str(reason) for place, reason in content["skipped"].items()}
+            part = DonePart(**content)
+            if len(part.hashes) != 2 * HASH * part.images or part.images < 0:
+                raise ValueError("a part that cannot be")
+            self.parts[split].append(part)
+
+
+@contextmanager
+def open_journal(folder: Path, heading: Heading) -> Iterator[Journal]:
+    """The journal of a folder, new or gone on with, held so that no second process packs into it."""
+    path = folder / JOURNAL
+    with path.open("a+b", buffering=0) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"{folder}: is being packed by another process; wait for it") from error
+        file.seek(0)
+        *lines, half = file.read().split(b"\n")
+        file.truncate(file.tell() - len(half))  # what a killed process left of a line
+        journal = Journal(file)
+        if len(lines) < 2:  # nothing is done yet, so nobody has to go on with it
+            file.truncate(0)
+            journal.write(asdict(heading))
+        else:
+            _go_on(journal, lines, heading, path)
+        yield journal
+
+
+def write_whole(file: FileIO, content: bytes | memoryview) -> None:
+    """All of it; a disk that is filling up takes a part, and says no to the rest."""
+    left = memoryview(content).cast("B")
+    while left:
+        left = left[file.write(left) :]
+
+
+def _go_on(journal: Journal, lines: list[bytes], heading: Heading, path: Path) -> None:
+    try:
+        begun = Heading(**parse_json(lines[0].decode()))
+        journal.read(lines[1:])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: cannot be read ({str(error)[:200]}); delete {path.parent} and pack again") from error
+    if begun != heading:
+        what = f"of {begun.source} at {begun.size} px" if begun.source != heading.source else f"at {begun.size} px"
+        if (begun.source, begun.size) == (heading.source, heading.size):
+            what = "before the pictures changed"
+        raise UserError(f"{path.parent}: was begun {what}; delete it to begin anew, or choose another folder")

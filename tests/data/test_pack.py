@@ -1,0 +1,208 @@
+"""A packed folder gives what the folder of pictures gives, and says what it is."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from hardpair.data import Images, open_images, outline_images
+from hardpair.data.images import Split
+from hardpair.data.packed.writing import pack
+from hardpair.errors import UserError
+
+Paint = Callable[..., Path]
+SIZE = 12
+
+
+def colour(k: int) -> tuple[int, int, int]:
+    return (k * 37 % 256, k * 11 % 256, k)
+
+
+def paint_splits(paint: Paint, root: Path) -> None:
+    for k in range(23):
+        paint(f"train/{'cat' if k % 3 else 'dog'}/{k:02}.png", colour(k), size=(20 + k, 31))
+    for k in range(5):
+        paint(f"val/dog/{k}.bmp", colour(90 + k))
+    (root / "train/cat/07.png").write_bytes(b"rubbish")
+
+
+def paint_classes(paint: Paint, root: Path) -> None:
+    for k in range(41):
+        paint(f"{'ab'[k % 2]}/deep/er/{k:02}.png", colour(k))
+    (root / "b/deep/er/11.png").write_bytes(b"")
+
+
+def paint_flat(paint: Paint, root: Path) -> None:
+    for k in range(11):
+        paint(f"{k:02}.png", colour(k), size=(40, 12))
+
+
+def paint_odd_names(paint: Paint, root: Path) -> None:
+    for k, name in enumerate(["new\nline", "träger", "tab\t", "ein bild", "\x1b[31m"]):
+        paint(f"{name}/{name}.png", colour(k))
+        paint(f"{name}/other.png", colour(50 + k))
+    (root / "träger").rename(os.fsdecode(os.fsencode(root) + b"/\xff\xfe"))  # no text at all
+
+
+LAYOUTS = [paint_splits, paint_classes, paint_flat, paint_odd_names]
+
+
+def same(packed: Images, real: Images) -> None:
+    assert torch.equal(packed.pixels, real.pixels)
+    assert (packed.labels is None) == (real.labels is None)
+    assert packed.labels is None or real.labels is None or torch.equal(packed.labels, real.labels)
+    for field in ("classes", "files", "skipped"):
+        assert getattr(packed, field) == getattr(real, field), field
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "packed"
+
+
+@pytest.mark.parametrize("lay_out", LAYOUTS, ids=lambda layout: layout.__name__)
+def test_packed_images_are_those_of_the_folder(
+    root: Path, paint: Paint, target: Path, monkeypatch: pytest.MonkeyPatch, lay_out: Callable[[Paint, Path], None]
+) -> None:
+    monkeypatch.setattr("hardpair.data.folder.AT_ONCE", 4)
+    lay_out(paint, root)
+    index = pack(root, target, SIZE)
+    assert len(index.splits["train"].parts) > 1
+    splits: list[Split] = ["train", "test"] if "test" in index.splits else ["train"]
+    assert ("test" in index.splits) == (lay_out is not paint_flat)
+    for split in splits:
+        real = open_images(str(root), split, size=SIZE, root=root)
+        packed = open_images(str(target), split, size=SIZE, root=root)
+        same(packed, real)
+        assert packed.name == f"packed/{split}"
+    assert not (target / "packing.jsonl").exists()
+
+
+def test_a_split_that_was_not_there(root: Path, paint: Paint, target: Path) -> None:
+    paint_flat(paint, root)
+    pack(root, target, SIZE)
+    with pytest.raises(UserError, match=r"holds no test images, since .*pictures had none"):
+        open_images(str(target), "test", size=SIZE, root=root)
+
+
+def test_a_test_split_with_a_fault_is_not_silently_left_out(root: Path, paint: Paint, target: Path) -> None:
+    paint_splits(paint, root)
+    paint("val/horse/1.png")
+    with pytest.raises(UserError, match="horse: the training images have no such class"):
+        pack(root, target, SIZE)
+    assert not target.exists()
+
+
+def test_another_size_is_refused_with_what_to_do(root: Path, paint: Paint, target: Path) -> None:
+    paint_flat(paint, root)
+    pack(root, target, SIZE)
+    with pytest.raises(UserError, match=r"squares of 12 px, not of 16; give --image-size 12.*pictures.*--size 16"):
+        open_images(str(target), "train", size=16, root=root)
+    with pytest.raises(UserError, match="squares of 12 px, not of 16"):
+        outline_images(str(target), size=16)
+
+
+def test_an_outline_needs_the_index_alone(root: Path, paint: Paint, target: Path) -> None:
+    paint_splits(paint, root)
+    pack(root, target, SIZE)
+    (target / "train.pixels").unlink()
+    outline = outline_images(str(target), size=SIZE)
+    assert (len(outline.images), len(outline.images.classes)) == (22, 2)
+    assert outline.source == f"22 images of {target}: its index says so"
+
+
+def test_the_hash_comes_from_the_index(root: Path, paint: Paint, target: Path, tmp_path: Path) -> None:
+    paint_splits(paint, root)
+    pack(root, target, SIZE)
+    pack(root, tmp_path / "again", SIZE)
+    images, again = (open_images(str(path), "train", size=SIZE, root=root) for path in (target, tmp_path / "again"))
+    assert images.digest() == again.digest()
+    (target / "train.pixels").write_bytes(bytes((target / "train.pixels").stat().st_size))  # --check would see it
+    assert open_images(str(target), "train", size=SIZE, root=root).digest() == again.digest()
+    paint("train/dog/00.png", (1, 2, 3), size=(20, 31))
+    pack(root, tmp_path / "other", SIZE)
+    assert open_images(str(tmp_path / "other"), "train", size=SIZE, root=root).digest() != again.digest()
+
+
+def test_selections_have_hashes_of_their_own(root: Path, paint: Paint, target: Path) -> None:
+    paint_splits(paint, root)
+    pack(root, target, SIZE)
+    images = open_images(str(target), "train", size=SIZE, root=root)
+    chosen = [images.select(torch.tensor(rows)) for rows in ([0, 1, 2], [0, 1, 3], [1, 0, 2])]
+    different = [images, *chosen, images.centre(8), chosen[0].centre(8), images.centre(10).centre(8)]
+    assert len({some.digest() for some in different}) == len(different)
+    assert chosen[0].digest() == images.select(torch.tensor([4, 0, 1, 2])).select(torch.tensor([1, 2, 3])).digest()
+    assert images.centre(SIZE).digest() == images.digest()
+
+
+def test_another_block_is_read(root: Path, paint: Paint, target: Path) -> None:
+    paint_splits(paint, root)
+    pack(root, target, SIZE)
+    images = open_images(str(target), "train", size=SIZE, root=root)
+    real = open_images(str(root), "train", size=SIZE, root=root)
+    assert dataclasses.replace(images, block=images.block.clone()).digest() == real.digest() != images.digest()
+
+
+def test_packing_what_is_packed_does_nothing(
+    root: Path, paint: Paint, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint_flat(paint, root)
+    index = pack(root, target, SIZE)
+    stamps = {path.name: path.stat().st_mtime_ns for path in target.iterdir()}
+    monkeypatch.setattr("hardpair.data.folder.decode_file", None)
+    assert pack(root, target, SIZE) == index
+    assert {path.name: path.stat().st_mtime_ns for path in target.iterdir()} == stamps
+    with pytest.raises(UserError, match="pictures at 12 px, packed before; choose another"):
+        pack(root, target, 16)
+    paint("99.png")
+    with pytest.raises(UserError, match="packed before; choose another"):
+        pack(root, target, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("pictures", "lies in the folder of the pictures"),
+        ("pictures/below", "lies in the folder of the pictures"),
+        ("file", "is a file"),
+        ("full", "is not empty"),
+    ],
+)
+def test_places_that_are_refused(root: Path, paint: Paint, tmp_path: Path, place: str, words: str) -> None:
+    paint_flat(paint, root)
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=words):
+        pack(root, tmp_path / place, SIZE)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_sources_that_are_refused(root: Path, paint: Paint, target: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        pack(tmp_path / "gone", target, SIZE)
+    with pytest.raises(UserError, match="holds no images"):
+        pack(root, target, SIZE)
+    assert not target.exists()
+    paint_flat(paint, root)
+    pack(root, target, SIZE)
+    with pytest.raises(UserError, match="is packed already; give the folder of the pictures"):
+        pack(target, tmp_path / "twice", SIZE)
+    with pytest.raises(UserError, match="size: must be between 8 and 1024, not 4096"):
+        pack(root, tmp_path / "large", 4096)
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_decoded(
+    root: Path, paint: Paint, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint_flat(paint, root)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 11 * 3 * SIZE**2 - 1}))
+    monkeypatch.setattr("hardpair.data.folder.decode_file", None)
+    with pytest.raises(UserError, match=r"needs 0\.0 GB more where the disk has 0\.0 GB free; make room.*smaller --size"):
+        pack(root, target, SIZE)
+    monkeypatch.undo()
+    assert pack(root, target, 8).size == 8, "what was refused was not begun"
