@@ -202,7 +202,9 @@ def test_a_disk_without_room_is_refused_before_anything_is_decoded(
     paint_flat(paint, root)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 11 * 3 * SIZE**2 - 1}))
     monkeypatch.setattr("hardpair.data.folder.decode_file", None)
-    with pytest.raises(UserError, match=r"needs 0\.0 GB more where the disk has 0\.0 GB free; make room.*smaller --size"):
+    with pytest.raises(
+        UserError, match=r"needs 0\.0 GB more where the disk has 0\.0 GB free; make room.*smaller --size"
+    ):
         pack(root, target, SIZE)
     monkeypatch.undo()
     assert pack(root, target, 8).size == 8, "what was refused was not begun"
