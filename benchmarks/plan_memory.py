@@ -37,7 +37,7 @@ def two_steps(recipe: Recipe) -> None:
     optimiser = build_optimiser(method, recipe)
     rows = torch.arange(BATCH)
     for step in range(2):
-        views = method.views(images.batch(rows), Draw(0, step, rows, rows=rows))
+        views = method.views(images.batch(rows), Draw(0, step, rows, rows=rows, size=recipe.view_pixels))
         method(views)["loss"].backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)

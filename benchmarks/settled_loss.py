@@ -48,7 +48,7 @@ def settled_loss(method: Method, images: Images, recipe: Recipe) -> float:
     for step in range(steps + steps // 2):
         epoch, index = divmod(step, steps)
         rows = epoch_order(len(images), seed=recipe.seed, epoch=epoch)[index * recipe.batch_size :][: recipe.batch_size]
-        draw = Draw(recipe.seed, step, torch.arange(len(rows)), rows=rows)
+        draw = Draw(recipe.seed, step, torch.arange(len(rows)), rows=rows, size=recipe.view_pixels)
         losses.append(float(method(method.views(images.batch(rows), draw))["loss"]))
         method.after_step(1.0)
     return sum(losses[steps:]) / len(losses[steps:])

@@ -88,7 +88,7 @@ def test_plan_in_a_real_process(hardpair, tmp_path):
     assert done.stdout.startswith("demo/simclr on 2 GPUs: simclr, resnet10 of width 0.125")
     assert "\nfits: " in done.stdout
     done = hardpair("plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16")
-    assert json.loads(done.stdout)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9}
+    assert json.loads(done.stdout)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9, "shard": False}
     assert list(tmp_path.iterdir()) == []
 
 

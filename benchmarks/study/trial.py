@@ -14,11 +14,22 @@ from torch.nn import functional
 from hardpair.losses import dissimilarity
 from hardpair.losses.hnpm import SMALLEST_SUM
 from hardpair.methods import Method, Pairs
-from hardpair.models import Encoder, average_into, averaged_copy, build_head
+from hardpair.models import Encoder, average_into, averaged_copy, build_head, mlp
 from hardpair.models.memory import Queue
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view
 
 KEEP_MEAN = 0.9  # of the running mean of the positive distance
+
+
+def smaller(method: type[Method], size: int) -> type[Method]:
+    """The same method with all its views reduced to so many pixels."""
+
+    class Smaller(method):
+        def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+            whole = super().views(images, draw)
+            return [functional.interpolate(view, (size, size), mode="bilinear", antialias=True) for view in whole]
+
+    return Smaller
 
 
 class Trial(Method):
@@ -37,7 +48,9 @@ class Trial(Method):
         rule: which pairs are mined: within the threshold, the same relative to positives, or the nearest of an anchor.
         share: of the other images an anchor mines, for ``rule="nearest"``.
         guard: of the pairs an anchor mined, this share of the very nearest is let go again (they may be of its class).
-        form: minus log of the sum (Eq. 4), minus the mean of logs, or the corrected InfoNCE, log d_ii + log sum 1/d_ij.
+        form: minus log of the sum (Eq. 4), minus the mean of logs, the corrected InfoNCE, log d_ii + log sum 1/d_ij, or
+            "soft", s log sum exp(-d_ij / s): the nearer, the harder pushed.
+        softness: s of the form "soft".
         anchors: the sums run over the candidates of each student output (Eq. 4), of each teacher output, or both.
         queue: student outputs of earlier batches, as further candidates of each teacher output.
         among_teachers: teacher outputs are candidates of each other, too.
@@ -45,6 +58,7 @@ class Trial(Method):
         symmetric: each network sees both views.
         crops: views of the teacher.
         crop_size: side of the teacher's views in pixels; 0 is that of the images.
+        predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
 
     def __init__(
@@ -62,7 +76,8 @@ class Trial(Method):
         rule: Literal["threshold", "relative", "nearest"] = "threshold",
         share: float = 0.2,
         guard: float = 0.0,
-        form: Literal["log_sum", "mean_log", "infonce"] = "log_sum",
+        form: Literal["log_sum", "mean_log", "infonce", "soft"] = "log_sum",
+        softness: float = 0.4,
         anchors: Literal["student", "teacher", "both"] = "student",
         queue: int = 0,
         among_teachers: bool = False,
@@ -70,14 +85,17 @@ class Trial(Method):
         symmetric: bool = False,
         crops: int = 1,
         crop_size: int = 0,
+        predictor: int = 0,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
         self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
+        self.predictor = mlp(head_outputs, predictor, head_outputs) if predictor else nn.Identity()
         self.teacher_view, self.student_view = teacher_view, student_view
         self.alpha_pos, self.alpha_neg, self.threshold, self.tau = alpha_pos, alpha_neg, threshold, tau
         self.rule, self.share, self.guard, self.form, self.anchors = rule, share, guard, form, anchors
+        self.softness = softness
         self.queue = Queue(queue, head_outputs) if queue else None
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
         self.crops, self.crop_size = crops, crop_size
@@ -106,7 +124,7 @@ class Trial(Method):
         parts, features = [], None
         for k, view in enumerate(teacher):
             features = self.encoder(view)
-            parts.append(self._loss(self.head(features), known[k % len(known)]))
+            parts.append(self._loss(self.predictor(self.head(features)), known[k % len(known)]))
         if self.queue is not None:
             self.queue.push(functional.normalize(known[0], dim=1))
         means = {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
@@ -166,6 +184,9 @@ class Trial(Method):
         elif self.form == "mean_log":
             logs = torch.where(mined, distance.clamp_min(SMALLEST_SUM).log(), 0)
             each = -logs.sum(1) / mined.sum(1).clamp_min(1)
+        elif self.form == "soft":
+            nearness = torch.where(mined, -distance / self.softness, -math.inf)
+            each = self.softness * torch.where(found[:, None], nearness, 0).logsumexp(1)
         else:
             inverse = torch.where(mined, 1 / distance.clamp_min(SMALLEST_SUM), 0).sum(1)
             each = (inverse + 1 / own.clamp_min(SMALLEST_SUM)).log()
@@ -181,7 +202,7 @@ class Trial(Method):
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """The pairs of the first view."""
-        distance = dissimilarity(self.student(views[-1]), self.head(self.encoder(views[0])), norm="l2")
+        distance = dissimilarity(self.student(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
         mined = self._mined(distance)
         anchor, negative = mined.nonzero(as_tuple=True)
         return Pairs(anchor, negative, distance[mined])

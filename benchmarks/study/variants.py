@@ -1,16 +1,22 @@
-"""What is varied, group by group. Every variant changes the recipe demo/hnpm in the fields and settings it names."""
+"""What is varied, group by group.
+
+Every variant changes a recipe of the demo, demo/hnpm where not said otherwise, with views of full size and a learning
+rate of .001, in the fields and settings it names.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trial import Trial
+from trial import Trial, smaller
 
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.views import POLICIES
 
-METHODS["trial"] = Trial
+METHODS["trial"], METHODS["trial24"] = Trial, smaller(Trial, 24)
+for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
+    METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
 for _percent in (8, 35, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
 
@@ -19,7 +25,7 @@ DATA, EPOCHS = "cifar10:10000", 8
 
 @dataclass(frozen=True)
 class Variant:
-    """A name for the table, and what it changes."""
+    """A name for the table, and what it changes; where that is the method, the settings are all that are given."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -27,17 +33,23 @@ class Variant:
     base: str = "demo/hnpm"
 
     def recipe(self, seed: int) -> Recipe:
-        """The recipe; HNPM's settings are dropped where the method is another."""
+        """The recipe of a seed."""
         base = find_recipe(self.base)
-        trial = self.fields.get("method") == "trial"
-        settings = {**({} if trial else base.settings), **self.settings}
-        changes = {"data": DATA, "epochs": EPOCHS, **self.fields}
+        other = "method" in self.fields
+        settings = {**({} if other else base.settings), **self.settings}
+        changes = {"data": DATA, "epochs": EPOCHS, "learning_rate": 1e-3, "view_size": 1.0, **self.fields}
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
 
-def trial(name: str, *, epochs: int = EPOCHS, **settings: Any) -> Variant:
+def trial(name: str, *, epochs: int = EPOCHS, rate: float = 1e-3, **settings: Any) -> Variant:
     """A variant of the method in trial.py."""
-    return Variant(name, settings, {"method": "trial", "epochs": epochs})
+    return Variant(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
+
+
+def small(name: str, *, batch_size: int = 160, **settings: Any) -> Variant:
+    """The same with views of 24 px, the epochs they pay for and a higher learning rate."""
+    changes = {"method": "trial24", "epochs": 14, "learning_rate": 2e-3, "batch_size": batch_size}
+    return Variant(f"24 px: {name}", settings, changes)
 
 
 def hnpm(name: str, **settings: Any) -> Variant:
@@ -131,6 +143,82 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
         trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
     ),
+    # At the better learning rate.
+    "second": (
+        trial("rate 0.002, predictor", rate=2e-3, predictor=512),
+        trial("rate 0.002, predictor, tau .9", rate=2e-3, predictor=512, tau=0.9),
+        trial("rate 0.002, both, among teachers", rate=2e-3, anchors="both", among_teachers=True),
+        trial("rate 0.002, head 1024-256", rate=2e-3, head_hidden=1024, head_outputs=256),
+        trial("rate 0.002, teacher at 24 px", rate=2e-3, crop_size=24, epochs=12),
+    ),
+    # Smaller views for all, and the epochs they pay for.
+    "sizes": tuple(
+        Variant(
+            f"{method} at 24 px, rate 0.002",
+            find_recipe(f"demo/{method}").settings,
+            {"epochs": epochs, "learning_rate": 2e-3, "method": f"{method}24"},
+            f"demo/{method}",
+        )
+        for method, epochs in (("hnpm", 14), ("simclr", 9), ("moco", 7), ("byol", 7), ("simsiam", 9))
+    ),
+    # Mining once more, where all learn faster.
+    "small": (
+        small("soft 0.2, all", form="soft", softness=0.2, threshold=9.0),
+        small("soft 0.4, all", form="soft", threshold=9.0),
+        small("soft 0.4, threshold 1.2", form="soft"),
+        small("soft 0.4, all, both", form="soft", threshold=9.0, anchors="both"),
+        small("soft 0.4, all, both, among teachers", form="soft", threshold=9.0, anchors="both", among_teachers=True),
+        small("relative 1.5", rule="relative", threshold=1.5),
+        small("nearest 20 %", rule="nearest"),
+        small("both, among teachers", anchors="both", among_teachers=True),
+        small("mean of logs", form="mean_log"),
+        small("corrected InfoNCE, all", form="infonce", threshold=9.0),
+        small("threshold 1.4", threshold=1.4),
+        small("tau 0", tau=0.0),
+    ),
+    "together": (
+        small(
+            "relative 1.5, both, among teachers", rule="relative", threshold=1.5, anchors="both", among_teachers=True
+        ),
+        small("threshold 1.4, both, among teachers", threshold=1.4, anchors="both", among_teachers=True),
+        small("relative 2, both, among teachers", rule="relative", threshold=2.0, anchors="both", among_teachers=True),
+        small(
+            "soft 0.2, all, both, among teachers",
+            form="soft",
+            softness=0.2,
+            threshold=9.0,
+            anchors="both",
+            among_teachers=True,
+        ),
+        small("batch 320", batch_size=320),
+        small(
+            "soft 0.2, threshold 1.4, both, among teachers",
+            form="soft",
+            softness=0.2,
+            threshold=1.4,
+            anchors="both",
+            among_teachers=True,
+        ),
+        Variant(
+            "simclr at 24 px, temperature 0.1, rate 0.002",
+            {**find_recipe("demo/simclr").settings, "temperature": 0.1},
+            {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24"},
+            "demo/simclr",
+        ),
+        Variant(
+            "simclr at 24 px, rate 0.004",
+            find_recipe("demo/simclr").settings,
+            {"epochs": 9, "learning_rate": 4e-3, "method": "simclr24"},
+            "demo/simclr",
+        ),
+        Variant(
+            "simclr at 24 px, batch 320, rate 0.002",
+            find_recipe("demo/simclr").settings,
+            {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24", "batch_size": 320},
+            "demo/simclr",
+        ),
+        small("rate 0.002, batch 320, both, among teachers", batch_size=320, anchors="both", among_teachers=True),
+    ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
         *(
@@ -145,5 +233,10 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         ),
         Variant("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
         Variant("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
+        Variant("moco, one-sided, rate 0.002", {"symmetric": False}, {"epochs": 8, "learning_rate": 2e-3}, "demo/moco"),
     ),
 }
+
+_BEST = ("24 px: soft 0.2, all, both, among teachers", "simclr at 24 px, rate 0.002")
+GROUPS["best"] = tuple(v for group in GROUPS.values() for v in group if v.name in _BEST)
+"""To be run over several seeds."""

@@ -17,7 +17,7 @@ def images():
 
 
 def cost(images, name, **changes):
-    fields = {"encoder": "resnet18", "width": 0.25, "batch_size": 16, **changes}
+    fields = {"encoder": "resnet18", "width": 0.25, "batch_size": 16, "view_size": 1.0, **changes}
     return forward_equivalents(dataclasses.replace(find_recipe(name), **fields), images)
 
 
@@ -33,6 +33,12 @@ def cost(images, name, **changes):
 def test_near_the_count_of_passes(images, name, expected):
     """What is left: the first convolution needs no gradient of its input (-0.5 % here), heads and losses add (+1 %)."""
     assert cost(images, name) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["demo/hnpm", "demo/simclr"])
+def test_smaller_views_cost_less(images, name):
+    """Views of 24 px have 56 % of the pixels; the judge's images, which are what is counted in, keep all of theirs."""
+    assert cost(images, name, view_size=0.75) == pytest.approx(0.75**2 * cost(images, name), rel=0.02)
 
 
 def test_two_streams_of_half_the_width_cost_about_half(images):

@@ -81,7 +81,7 @@ def kept_by_a_real_step(recipe, photos):
     """Told apart by their addresses, which real memory has."""
     method = build_method(recipe, photos).to(memory_format=torch.channels_last)
     rows = torch.arange(recipe.batch_size)
-    views = method.views(photos.batch(rows), Draw(0, 0, rows, rows=rows))
+    views = method.views(photos.batch(rows), Draw(0, 0, rows, rows=rows, size=recipe.view_pixels))
     sizes = {}
 
     def note(tensor):

@@ -113,6 +113,23 @@ def test_crop_flip_blur(seed, size):
     )
 
 
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, size=sizes, out=st.integers(4, 40))
+def test_crops_of_any_size(seed, size, out):
+    """Shrunk with antialiasing, enlarged without, as torchvision does."""
+    whole = random_images(seed, size)
+    images = whole.float() / 255
+    generator = torch.Generator().manual_seed(seed + 1)
+    boxes = torch.stack(geometry.crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0)), dim=1)
+    rows = geometry.shrinking_matrix(boxes[:, 0], boxes[:, 2], size, out)
+    columns = geometry.shrinking_matrix(boxes[:, 1], boxes[:, 3], size, out)
+    agree(
+        geometry.apply(images, rows, columns),
+        [tv.resized_crop(x, *box, [out, out]) for x, box in zip(images, boxes.tolist(), strict=True)],
+        [tv.resized_crop(x, *box, [out, out]) for x, box in zip(whole, boxes.tolist(), strict=True)],
+    )
+
+
 def test_wide_blur_reflects_like_torchvision():
     images = random_images(0, 24).float() / 255
     blur = geometry.blur_matrix(24, 23, torch.full((len(images),), 2.0))

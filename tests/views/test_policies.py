@@ -78,10 +78,11 @@ def between(uniform: torch.Tensor, low: float, high: float) -> float:
     return float(low + (high - low) * uniform)
 
 
-def one_by_one(image: torch.Tensor, policy: Policy, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def one_by_one(
+    image: torch.Tensor, policy: Policy, colours: torch.Tensor, places: torch.Tensor, size: int
+) -> torch.Tensor:
     """The usual order, by torchvision on one image with the numbers that image drew."""
-    size = image.shape[-1]
-    box = [int(v) for v in crop_boxes(places[None, :22], size, policy.crop)]
+    box = [int(v) for v in crop_boxes(places[None, :22], image.shape[-1], policy.crop)]
     # The flip before the crop: from which side a box is taken is chance in any case.
     view = tv.horizontal_flip(image / 255) if places[22] < policy.flip else image / 255
     view = tv.resized_crop(view, *box, [size, size])
@@ -113,15 +114,29 @@ JITTER = [
 ]
 
 
+@pytest.mark.parametrize("size", [24, 17])
 @pytest.mark.parametrize("name", ["crop", "simclr", "moco", "byol_first", "byol_second", "instdisc_cifar"])
-def test_usual_order_agrees_with_torchvision_image_by_image(name):
-    batch, draw = images(40, 24), Draw(1, 2, torch.arange(40))
+def test_usual_order_agrees_with_torchvision_image_by_image(name, size):
+    batch, draw = images(40, 24), Draw(1, 2, torch.arange(40), size=size)
     colours, places = draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
     ours = augmented_view(batch, POLICIES[name], draw)
     for n in range(len(batch)):
-        theirs = one_by_one(batch[n], POLICIES[name], colours[n], places[n])
+        theirs = one_by_one(batch[n], POLICIES[name], colours[n], places[n], size)
         apart = (ours[n] - theirs).abs() > 1 / 255 / min(STD)
         assert apart.float().mean() < 0.01, n  # a value on solarise's edge may fall to either side
+
+
+def test_smaller_views_of_every_policy():
+    """The paper's, whose blur comes before the crop, and a plain one among them."""
+    batch, draw = images(16, 32), Draw(1, 2, torch.arange(16), size=24)
+    for name, policy in POLICIES.items():
+        small, whole = augmented_view(batch, policy, draw), augmented_view(batch, policy, draw.whole())
+        assert small.shape == (16, 3, 24, 24), name
+        shrunk = torch.nn.functional.interpolate(whole, (24, 24), mode="bilinear", antialias=True)
+        noise = (small - shrunk).abs().mean() / (shrunk - shrunk.mean()).abs().mean()
+        assert policy.randaugment or noise < 0.6, name  # random pixels: nothing is left of them where crops differ
+    plain = plain_view(batch, 24)
+    torch.testing.assert_close(plain[0], tv.normalize(tv.resize(batch[0] / 255, [24, 24]), list(MEAN), list(STD)))
 
 
 def test_two_views_are_two():

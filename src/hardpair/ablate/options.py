@@ -36,6 +36,7 @@ class Ablate:
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         image_size: side in pixels to which images are resized once, before training.
+        view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         batch_size: images a step.
         epochs: passes over the images.
@@ -55,6 +56,7 @@ class Ablate:
     encoder: str | None = None
     width: float | None = None
     image_size: int | None = None
+    view_size: float | None = None
     small_images: bool | None = None
     batch_size: int | None = None
     epochs: int | None = None

@@ -32,10 +32,11 @@ class Compare:
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next five is not given, FAMILY/hnpm decides.
+            where this or one of the next six is not given, FAMILY/hnpm decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         image_size: side in pixels to which images are resized once, before training.
+        view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         batch_size: images a step.
         budget: how long each method trains; several give a curve.
@@ -54,6 +55,7 @@ class Compare:
     encoder: str | None = None
     width: float | None = None
     image_size: int | None = None
+    view_size: float | None = None
     small_images: bool | None = None
     batch_size: int | None = None
     budget: tuple[int, ...] = (20,)

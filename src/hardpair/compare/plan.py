@@ -10,7 +10,7 @@ from hardpair.compare.options import Compare
 from hardpair.errors import UserError, nearest
 from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
 
-SHARED = ("data", "image_size", "encoder", "width", "small_images", "batch_size")
+SHARED = ("data", "image_size", "view_size", "encoder", "width", "small_images", "batch_size")
 """What all methods of a comparison have in common."""
 
 

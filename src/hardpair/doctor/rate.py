@@ -47,7 +47,7 @@ def _measure(stepper: Stepper, threads: int) -> Speed:
 
     def views(step: int) -> None:
         rows = stepper.rows(step)
-        draw = Draw(0, step, stepper.positions, rows=rows.to(stepper.device))
+        draw = Draw(0, step, stepper.positions, rows=rows.to(stepper.device), size=stepper.recipe.view_pixels)
         stepper.method.views(stepper.images.batch(rows).to(stepper.device), draw)
 
     return Speed(_seconds(views, stepper.device), _seconds(stepper.take, stepper.device))

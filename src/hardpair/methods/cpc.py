@@ -72,7 +72,7 @@ class CPC(Method):
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """One view; the patches are the views of it."""
-        return [augmented_view(images, POLICIES[self.view], draw)]
+        return [augmented_view(images, POLICIES[self.view], draw.whole())]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean loss of four directions."""

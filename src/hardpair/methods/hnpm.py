@@ -77,7 +77,7 @@ class HNPM(Method):
         """The teacher's augmented image and the student's plain one."""
         if self.student_view == "plain":
             augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
-            return [augmented, plain_view(images)]
+            return [augmented, plain_view(images, draw.size)]
         return two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:

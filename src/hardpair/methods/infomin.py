@@ -77,7 +77,7 @@ class InfoMin(Method):
         """Two views by one policy and, for the jigsaw, nine shuffled patches of a third."""
         views = two_views(images, self.view, self.view, draw)
         if self.jigsaw:
-            whole = augmented_view(images, POLICIES["jigsaw"], draw.within("jigsaw"))
+            whole = augmented_view(images, POLICIES["jigsaw"], draw.whole().within("jigsaw"))
             views.append(shuffled_patches(whole, draw.uniforms("patches", 3 * CELLS * CELLS)))
         return views
 

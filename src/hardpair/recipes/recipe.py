@@ -14,6 +14,8 @@ from hardpair.methods import METHODS
 SUPERVISED = "supervised"
 """Not a method, since methods never see labels, but a recipe may name it: the baseline trained with labels."""
 
+LEAST_VIEW = 8  # pixels
+
 Setting = bool | int | float | str
 
 
@@ -27,6 +29,8 @@ class Recipe:
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
             packed by `hardpair pack` or not.
         image_size: side in pixels to which images are resized once, before training.
+        view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs.
+            Patches (cpc's, infomin's jigsaw) are cut from views of full size all the same.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count; fractions make small encoders.
         sk: selective kernels, for resnet50 and deeper.
@@ -48,6 +52,7 @@ class Recipe:
     method: str = "hnpm"
     data: str = "sample"
     image_size: int = 32
+    view_size: float = 1.0
     encoder: str = "resnet18"
     width: float = 1.0
     sk: bool = False
@@ -73,6 +78,11 @@ class Recipe:
             if name not in kinds:
                 raise UserError(f"{shown(name)}: the method {self.method} has no such setting{nearest(name, kinds)}")
             _check_type(name, value, kinds[name])
+
+    @property
+    def view_pixels(self) -> int:
+        """Side of the views."""
+        return max(LEAST_VIEW, round(self.view_size * self.image_size))
 
     def to_json(self) -> dict[str, Any]:
         """Every field, the method's settings complete with their defaults, and the hash."""
@@ -140,6 +150,7 @@ def _words(kind: type) -> str:
 MOST = 2**31 - 1  # of any whole number; what is larger overflows somewhere
 RANGES: dict[str, tuple[float, float]] = {
     "image_size": (8, 1024),
+    "view_size": (0.1, 1),
     "epochs": (1, 100_000),
     "batch_size": (2, 1_000_000),
     "learning_rate": (0, 1000),

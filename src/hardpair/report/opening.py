@@ -88,12 +88,19 @@ def _facts(run: Run) -> Html:
         ("Method", _text(recipe.get("method"))),
         ("Encoder", _text(recipe.get("encoder"))),
         ("Parameters", count(start["parameters"]) if "parameters" in start else None),
-        ("Image size", f"{recipe['image_size']} px" if "image_size" in recipe else None),
+        ("Image size", _image_size(recipe)),
         ("Device", _text(start.get("device"))),
         ("Training time", _training_time(run)),
     ]
     items = [element("div", element("dt", name), element("dd", value)) for name, value in facts if value]
     return element("dl", *items, class_="facts")
+
+
+def _image_size(recipe: Record) -> str | None:
+    if "image_size" not in recipe:
+        return None
+    smaller = f", views {recipe['view_size'] * 100:.0f} % of it" if recipe.get("view_size", 1) < 1 else ""
+    return f"{recipe['image_size']} px{smaller}"
 
 
 def _text(value: Any) -> str | None:

@@ -32,7 +32,7 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
         method = build_method(recipe, images).to(device).train()
         plain = fresh_encoder(recipe).to(device)
     rows = rows.to(device)
-    views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows))
+    views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows, size=recipe.view_pixels))
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         plain(plain_view(batch))
     return step_operations(method, views) / int(forward.get_total_flops())

@@ -22,10 +22,11 @@ LOOKED_AT = 5_000  # images; enough to find hard pairs, and a few seconds of wor
 
 
 def write_pairs(
-    path: Path, method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device
+    path: Path, method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device, view_size: int = 0
 ) -> None:
     """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines."""
-    found = _mine(method, images, batch_size=batch_size, seed=seed, device=device)
+    draw = Draw(seed, 0, torch.arange(batch_size, device=device), size=view_size).within("gallery")
+    found = _mine(method, images, draw)
     if found is None:
         return
     anchor, negative, distance, candidates = found
@@ -49,12 +50,10 @@ def whole_batches(images: Images, batch_size: int) -> int:
 
 
 @torch.no_grad()
-def _mine(
-    method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, int] | None:
+def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int] | None:
     anchors, negatives, distances, candidates = [], [], [], 0
-    order = epoch_order(len(images), seed=seed, epoch=0)
-    draw = Draw(seed, 0, torch.arange(batch_size, device=device)).within("gallery")
+    batch_size, device = len(draw.positions), draw.positions.device
+    order = epoch_order(len(images), seed=draw.seed, epoch=0)
     for step in range(whole_batches(images, batch_size)):  # whole ones only, as in training
         ids = order[step * batch_size :][:batch_size]
         views = method.views(images.batch(ids).to(device), replace(draw, step=step, rows=ids.to(device)))

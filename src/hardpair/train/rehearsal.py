@@ -37,7 +37,7 @@ def rehearse(recipe: Recipe, images: Images, count: int) -> Rehearsal:
         plain = fresh_encoder(recipe)
         batch = torch.empty(count, 3, images.size, images.size)
     method = method.to(memory_format=torch.channels_last).train()
-    views = _views(method, images, count)
+    views = _views(method, images, count, recipe.view_pixels)
     kept = Kept([*method.parameters(), *method.buffers()])
     for view in views:
         kept.pack(view)
@@ -76,17 +76,19 @@ def _place(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001
 
 
-def _views(method: Method, images: Images, count: int) -> list[Tensor]:
+def _views(method: Method, images: Images, count: int, size: int) -> list[Tensor]:
     """Views of ``count`` images on the meta device, shaped by those of two and of three real ones.
 
     They cannot be made there: which images are blurred, say, is looked up in the numbers drawn.
     """
-    return [_grown(two, three, count) for two, three in zip(*(_few(method, images, n) for n in (2, 3)), strict=True)]
+    return [
+        _grown(two, three, count) for two, three in zip(*(_few(method, images, n, size) for n in (2, 3)), strict=True)
+    ]
 
 
-def _few(method: Method, images: Images, count: int) -> list[Tensor]:
+def _few(method: Method, images: Images, count: int, size: int) -> list[Tensor]:
     rows = torch.zeros(count, dtype=torch.long)
-    return method.views(images.batch(rows), Draw(0, 0, torch.arange(count), rows=rows))
+    return method.views(images.batch(rows), Draw(0, 0, torch.arange(count), rows=rows, size=size))
 
 
 def _grown(two: Tensor, three: Tensor, count: int) -> Tensor:

@@ -18,7 +18,7 @@ from hardpair.methods import Method
 BLOCKS = (BasicBlock, Bottleneck, SelectiveKernelBottleneck)
 
 
-def shard(method: Method, device: str) -> Method:
+def cut(method: Method, device: str) -> Method:
     """Cut a method that is the same on all processes; its own forward, and that of each part of it, work as before."""
     mesh = init_device_mesh(device, (processes.count(),))
     for piece in pieces(method):

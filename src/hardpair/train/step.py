@@ -18,7 +18,7 @@ from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
-from hardpair.train.shard import shard as cut
+from hardpair.train.shard import cut
 from hardpair.views import Draw
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -84,7 +84,8 @@ class Stepper:
         images = self.images.batch(rows).to(self.device, non_blocking=True)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
-        draw = Draw(self.recipe.seed, step, self.positions, rows=rows.to(self.device, non_blocking=True))
+        seen = rows.to(self.device, non_blocking=True)
+        draw = Draw(self.recipe.seed, step, self.positions, rows=seen, size=self.recipe.view_pixels)
         _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, draw))
         outputs["loss"].backward()

@@ -94,6 +94,7 @@ class Trainer:
                 batch_size=self.recipe.batch_size,
                 seed=self.recipe.seed,
                 device=self.device,
+                view_size=self.recipe.view_pixels,
             )
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)

@@ -15,17 +15,22 @@ MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Draw:
-    """The random numbers of one step, for the images at the given positions of the global batch."""
+    """How the views of one step are drawn: the random numbers of the images at these positions of the global batch."""
 
     seed: int
     step: int
     positions: Tensor  # int64 (N,), on the device where the numbers are wanted
     scopes: tuple[str, ...] = ("",)
     rows: Tensor | None = None  # int64 (N,), which images of the set these are, for methods that remember each image
+    size: int = 0  # side of the views in pixels; 0 is that of the images
 
     def within(self, *scopes: str) -> "Draw":
         """Independent numbers for each scope, one after the other: for two views of a batch, say, 2 N rows."""
         return replace(self, scopes=tuple(f"{outer}/{scope}" for outer in self.scopes for scope in scopes))
+
+    def whole(self) -> "Draw":
+        """The same numbers for views as large as the images."""
+        return replace(self, size=0)
 
     def uniforms(self, name: str, count: int) -> Tensor:
         """``count`` numbers in [0, 1) an image, float32 (N, count)."""

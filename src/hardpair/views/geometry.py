@@ -1,9 +1,9 @@
 """Flip, blur and resized crop as matrices.
 
 Each works on rows and on columns separately and is linear, so it is one (out, in) matrix an axis; a chain of them
-is a product of matrices, and a batch with its own parameters an image is two batched matrix products. A crop is
-resized to the size of its image, so it is never shrunk and needs no antialiasing. The functions
-compute what ``torchvision.transforms.v2.functional`` computes for one image (tests hold them to it).
+is a product of matrices, and a batch with its own parameters an image is two batched matrix products. A crop that is
+resized to the size of its image is never shrunk and needs no antialiasing; smaller views do. The functions compute
+what ``torchvision.transforms.v2.functional`` computes for one image (tests hold them to it).
 """
 
 import functools
@@ -36,6 +36,19 @@ def sampling_matrix(positions: Tensor, size: int) -> Tensor:
     """Bilinear interpolation at (N, out) positions of an axis of ``size`` pixels: (N, out, size)."""
     centres = torch.arange(size, device=positions.device) + 0.5
     return (centres - positions[:, :, None]).abs_().neg_().add_(1).clamp_min_(0)
+
+
+def shrinking_matrix(start: Tensor, length: Tensor, size: int, out: int) -> Tensor:
+    """A crop of [start, start + length) of an axis of ``size`` pixels, resized to ``out``: (N, out, size).
+
+    Where that shrinks it, every new pixel is a mean of those it covers (antialiasing); the crop's border is repeated.
+    """
+    step, start = (length / out)[:, None, None], start[:, None, None]
+    position = start + step * (torch.arange(out, device=start.device) + 0.5)[:, None]  # (N, out, 1)
+    centres = torch.arange(size, device=start.device) + 0.5
+    weights = (1 - (centres - position).abs() / step.clamp_min(1)).clamp_min_(0)
+    weights *= (centres > start) & (centres < start + length[:, None, None])
+    return weights / weights.sum(2, keepdim=True)
 
 
 def blur_matrix(size: int, kernel: int, sigma: Tensor) -> Tensor:

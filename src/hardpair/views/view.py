@@ -4,6 +4,7 @@ import functools
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from hardpair.pixels import MEAN, STD
 from hardpair.views import colour, geometry
@@ -12,19 +13,22 @@ from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
 
 
-def plain_view(images: Tensor) -> Tensor:
-    """The image as it is, normalised: uint8 (N, 3, H, W) → float (N, 3, H, W)."""
-    return _normalise(images / 255)
+def plain_view(images: Tensor, size: int = 0) -> Tensor:
+    """The image as it is, or reduced to ``size`` pixels, normalised: uint8 (N, 3, H, W) → float (N, 3, H, W)."""
+    view = images / 255
+    if size and size != view.shape[-1]:
+        view = interpolate(view, (size, size), mode="bilinear", antialias=True)
+    return _normalise(view)
 
 
 def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
-    """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, S, S)."""
+    """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, T, T), T the size that the draw asks for."""
     # Drawn together: a draw costs the same for one number as for many.
     view, colours, places = images / 255, draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
     if not policy.crop_first:
         view = _grey(_jitter(view, policy, colours), policy, colours)
-        return _normalise(_place(view, policy, places, blur=True))
-    view = _place(view, policy, places, blur=False)
+        return _normalise(_place(view, policy, places, draw.size, blur=True))
+    view = _place(view, policy, places, draw.size, blur=False)
     view = _blur(_jitter(view, policy, colours), policy, places)
     if policy.randaugment:
         view = randaugment(view, draw)
@@ -64,14 +68,19 @@ def _grey(view: Tensor, policy: Policy, numbers: Tensor) -> Tensor:
     return view
 
 
-def _place(view: Tensor, policy: Policy, numbers: Tensor, *, blur: bool) -> Tensor:
+def _place(view: Tensor, policy: Policy, numbers: Tensor, out: int, *, blur: bool) -> Tensor:
     """Flip, blur if wanted, and crop in one pair of matrix products."""
     size = view.shape[-1]
     top, left, height, width = geometry.crop_boxes(numbers[:, :22], size, policy.crop)
-    down, across = geometry.crop_positions(top, height, size), geometry.crop_positions(left, width, size)
     flipped = numbers[:, 22:23] < policy.flip
-    rows = geometry.sampling_matrix(down, size)  # (N, S, S)
-    columns = geometry.sampling_matrix(torch.where(flipped, size - across, across), size)
+    if out in (0, size):
+        down, across = geometry.crop_positions(top, height, size), geometry.crop_positions(left, width, size)
+        rows = geometry.sampling_matrix(down, size)  # (N, S, S)
+        columns = geometry.sampling_matrix(torch.where(flipped, size - across, across), size)
+    else:
+        rows = geometry.shrinking_matrix(top, height, size, out)  # (N, T, S)
+        columns = geometry.shrinking_matrix(left, width, size, out)
+        columns = torch.where(flipped[:, :, None], columns.flip(2), columns)
     if blur:
         blurred, matrix = _blur_matrices(policy, numbers, size)
         rows[blurred] = rows[blurred] @ matrix  # blur is symmetric, so the flip may as well come before it
