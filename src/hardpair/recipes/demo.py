@@ -32,7 +32,7 @@ def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale.
 
     Command:  hardpair pretrain
-    Cost:     2.3 forwards an image; five to six minutes on two CPU cores.
+    Cost:     2.3 forwards an image; about four minutes on two CPU cores.
     Expected: docs/log.md has the scores of three seeds.
     """
     return _demo("hnpm", **WORKING)
