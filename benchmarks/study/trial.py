@@ -32,6 +32,10 @@ def smaller(method: type[Method], size: int) -> type[Method]:
     return Smaller
 
 
+def _resized(view: Tensor, size: int) -> Tensor:
+    return functional.interpolate(view, (size, size), mode="bilinear", antialias=True) if size else view
+
+
 class Trial(Method):
     """HNPM and what might be better.
 
@@ -58,6 +62,8 @@ class Trial(Method):
         symmetric: each network sees both views.
         crops: views of the teacher.
         crop_size: side of the teacher's views in pixels; 0 is that of the images.
+        student_size: the same of the student's view.
+        student_views: how many views of the student; the outputs' directions are averaged.
         predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
 
@@ -85,6 +91,8 @@ class Trial(Method):
         symmetric: bool = False,
         crops: int = 1,
         crop_size: int = 0,
+        student_size: int = 0,
+        student_views: int = 1,
         predictor: int = 0,
     ) -> None:
         super().__init__()
@@ -99,6 +107,7 @@ class Trial(Method):
         self.queue = Queue(queue, head_outputs) if queue else None
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
         self.crops, self.crop_size = crops, crop_size
+        self.student_size, self.student_views = student_size, student_views
         self.register_buffer("mean_positive", torch.ones(()))
         self.mean_positive: Tensor
 
@@ -106,12 +115,12 @@ class Trial(Method):
         """The teacher's views, then the student's."""
         names = [f"teacher{k}" for k in range(self.crops)]
         teacher = [augmented_view(images, POLICIES[self.teacher_view], draw.within(name)) for name in names]
-        if self.crop_size:
-            size = (self.crop_size, self.crop_size)
-            teacher = [functional.interpolate(view, size, mode="bilinear", antialias=True) for view in teacher]
+        teacher = [_resized(view, self.crop_size) for view in teacher]
         if self.student_view == "plain":
-            return [*teacher, plain_view(images)]
-        return [*teacher, augmented_view(images, POLICIES[self.student_view], draw.within("student"))]
+            return [*teacher, _resized(plain_view(images), self.student_size)]
+        names = ["student", *(f"student{k}" for k in range(1, self.student_views))]
+        student = [augmented_view(images, POLICIES[self.student_view], draw.within(name)) for name in names]
+        return [*teacher, torch.cat([_resized(view, self.student_size) for view in student])]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean of the loss over the teacher's views."""
@@ -120,7 +129,7 @@ class Trial(Method):
             teacher.append(student)
         with torch.no_grad():
             # With symmetric, the student of the first teacher view is on the last view and the other way about.
-            known = [self.student(view) for view in ([student, teacher[0]] if self.symmetric else [student])]
+            known = [self._known(view) for view in ([student, teacher[0]] if self.symmetric else [student])]
         parts, features = [], None
         for k, view in enumerate(teacher):
             features = self.encoder(view)
@@ -129,6 +138,11 @@ class Trial(Method):
             self.queue.push(functional.normalize(known[0], dim=1))
         means = {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
         return {**means, "features": features.detach()}
+
+    def _known(self, view: Tensor) -> Tensor:
+        if self.student_views == 1:
+            return self.student(view)
+        return sum(functional.normalize(part, dim=1) for part in self.student(view).chunk(self.student_views))
 
     def _loss(self, u: Tensor, u_prime: Tensor) -> dict[str, Tensor]:
         distance = dissimilarity(u_prime, u, norm="l2")  # (N, N): student, teacher
@@ -202,7 +216,7 @@ class Trial(Method):
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """The pairs of the first view."""
-        distance = dissimilarity(self.student(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
+        distance = dissimilarity(self._known(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
         mined = self._mined(distance)
         anchor, negative = mined.nonzero(as_tuple=True)
         return Pairs(anchor, negative, distance[mined])

@@ -17,6 +17,7 @@ from hardpair.views import POLICIES
 METHODS["trial"], METHODS["trial24"] = Trial, smaller(Trial, 24)
 for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
     METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
+METHODS["simclr20"], METHODS["simclr16"] = smaller(METHODS["simclr"], 20), smaller(METHODS["simclr"], 16)
 for _percent in (8, 35, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
 
@@ -50,6 +51,20 @@ def small(name: str, *, batch_size: int = 160, **settings: Any) -> Variant:
     """The same with views of 24 px, the epochs they pay for and a higher learning rate."""
     changes = {"method": "trial24", "epochs": 14, "learning_rate": 2e-3, "batch_size": batch_size}
     return Variant(f"24 px: {name}", settings, changes)
+
+
+def soft(name: str, *, epochs: int = 14, **settings: Any) -> Variant:
+    """The best of those (soft 0.2, threshold 1.4, both, among teachers), changed."""
+    best = {"form": "soft", "softness": 0.2, "threshold": 1.4, "anchors": "both", "among_teachers": True}
+    sizes = {"crop_size": 24, "student_size": 24}
+    changes = {"method": "trial", "epochs": epochs, "learning_rate": 2e-3}
+    return Variant(f"best: {name}", {**best, **sizes, **settings}, changes)
+
+
+def simclr(name: str, epochs: int, *, size: int = 24, **settings: Any) -> Variant:
+    """SimCLR with views of so many pixels."""
+    changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}"}
+    return Variant(f"simclr: {name}", {**find_recipe("demo/simclr").settings, **settings}, changes, "demo/simclr")
 
 
 def hnpm(name: str, **settings: Any) -> Variant:
@@ -218,6 +233,34 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             "demo/simclr",
         ),
         small("rate 0.002, batch 320, both, among teachers", batch_size=320, anchors="both", among_teachers=True),
+    ),
+    # Around the best of these.
+    "third": (
+        soft("softness 0.1", softness=0.1),
+        soft("teacher 16 px, student 24 px", epochs=24, crop_size=16),
+        soft("teacher 20 px, student 24 px", epochs=18, crop_size=20),
+        soft("tau 0.9", tau=0.9),
+        soft("two teacher views of 16 px, student 24 px", epochs=15, crops=2, crop_size=16),
+        soft("tau 0", tau=0.0),
+        soft("all views 20 px", epochs=20, crop_size=20, student_size=20),
+        simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
+        soft("threshold 1.2", threshold=1.2),
+        soft("threshold 1.6", threshold=1.6),
+        soft("alpha ratio 0.5", alpha_neg=0.5),
+        soft("alpha ratio 2", alpha_neg=2.0),
+        Variant(
+            "moco at 24 px, one-sided, rate 0.002",
+            {**find_recipe("demo/moco").settings, "symmetric": False},
+            {"epochs": 14, "learning_rate": 2e-3, "method": "moco24"},
+            "demo/moco",
+        ),
+        soft("two student views", epochs=11, student_views=2),
+        simclr("24 px, temperature 0.07", 9, temperature=0.07),
+        soft("all views 16 px", epochs=32, crop_size=16, student_size=16),
+        simclr("16 px, temperature 0.1", 21, size=16, temperature=0.1),
+        soft("teacher 16 px, student 32 px", epochs=18, crop_size=16, student_size=32),
+        soft("guard 10 %", guard=0.1),
+        soft("symmetric", epochs=7, symmetric=True),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
