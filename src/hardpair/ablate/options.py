@@ -21,7 +21,8 @@ class Ablate:
 
     Encoders are judged by nearest neighbours and by a linear classifier, also on the way (--points), with a random
     encoder of the same shape beside each. OUT/WHICH.md, .png, .svg and .json are written anew after every run. Ctrl-C
-    stops; the same command goes on from there. Finished runs are kept, so more seeds can be added later.
+    stops; the same command goes on from there. Finished runs are kept, so more seeds can be added later. Started
+    several times, the same command shares the runs out among the processes.
 
         hardpair ablate mining --epochs 4 --seeds 1    a first look
         hardpair ablate tau                            the demo twelve times: four variants, three seeds

@@ -3,13 +3,14 @@
 import dataclasses
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from hardpair.ablate.figure import draw
 from hardpair.ablate.options import Ablate
 from hardpair.ablate.paper import published
 from hardpair.ablate.plan import Job, base_recipe, plan_jobs
-from hardpair.ablate.results import gather, missing_protocols, read_result
+from hardpair.ablate.results import Result, gather, missing_protocols, read_result
 from hardpair.ablate.table import About, finding, markdown, plain_text
 from hardpair.compare.plan import given_conditions
 from hardpair.compare.run import open_labelled
@@ -35,21 +36,34 @@ class Ablation:
 
     def __init__(self, options: Ablate, command: str, facts: dict[str, Any], jobs: list[Job]) -> None:
         self.options, self.command, self.facts, self.jobs = options, command, facts, jobs
-        known = {job.run: read_result(job, on=options.on, facts=facts) for job in jobs}
-        self.results = {run: result for run, result in known.items() if result is not None}
-        self.written = False
+        self.results: dict[Path, Result] = {}
+        self.written = -1  # how many of them table and figure show
+        self._look()
 
     def run_to_end(self) -> int | None:
         """Every run that is missing, one after the other, until done or told to stop by a signal."""
-        signal = work_through(self.jobs, self.results, self._run, lambda job: job.recipe.epochs)
+        signal = work_through(self.jobs, self._known, self._run, lambda job: job.recipe.epochs)
         if signal is not None:
             return signal
-        if not self.written:
+        if self.written != len(self.results):
             self._write()
         name = self.options.out / self.options.which
         print(f"\n{plain_text(self._about(), gather(self.jobs, self.results))}\n")
         print(f"table: {name}.md  figure: {name}.png")
         return None
+
+    def _look(self) -> None:
+        """What there is by now, of this process and of others that share the work."""
+        for job in self.jobs:
+            self._known(job)
+
+    def _known(self, job: Job) -> bool:
+        """Whether a run is finished and judged."""
+        if job.run not in self.results:
+            result = read_result(job, on=self.options.on, facts=self.facts)
+            if result is not None:
+                self.results[job.run] = result
+        return job.run in self.results
 
     def _run(self, job: Job) -> int | None:
         """Train up to each epoch that is still to be judged, judge, go on; the signal that came in between, if any."""
@@ -87,13 +101,12 @@ class Ablation:
                 device=pick_device(options.device),
                 say=print,
             )
-        result = read_result(job, on=options.on, facts=self.facts)
-        if result is not None:
-            self.results[job.run] = result
+        if self._known(job):
             self._write()
 
     def _write(self) -> None:
         """Table, figure and all values, as far as they are known."""
+        self._look()
         out, which, about = self.options.out, self.options.which, self._about()
         rows, figures = gather(self.jobs, self.results), published(which)
         out.mkdir(parents=True, exist_ok=True)
@@ -103,7 +116,7 @@ class Ablation:
         write_atomically(out / f"{which}.md", markdown(about, rows).encode())
         for kind, picture in draw(about, rows).items():
             write_atomically(out / f"{which}.{kind}", picture)
-        self.written = True
+        self.written = len(self.results)
 
     def _about(self) -> About:
         options, recipe = self.options, base_recipe(self.options)

@@ -17,6 +17,7 @@ class Compare:
 
     OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
     the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
+    Started several times (one a GPU, say), the same command shares the runs out among the processes.
 
     What is fair? With --unit epochs every method sees the images equally often, whatever that costs. With --unit
     forwards every method may spend the same compute: the budget is in forwards of the encoder an image, where a

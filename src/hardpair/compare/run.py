@@ -9,7 +9,7 @@ from typing import Any
 from hardpair.compare.figure import draw
 from hardpair.compare.options import Compare
 from hardpair.compare.plan import Job, chosen_methods, measure_costs, plan_jobs, shared_conditions
-from hardpair.compare.results import JUDGED, gather, read_result
+from hardpair.compare.results import JUDGED, Result, gather, read_result
 from hardpair.compare.table import About, markdown, plain_text
 from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.data import Images, open_images
@@ -47,20 +47,33 @@ class Comparison:
 
     def __init__(self, options: Compare, command: str, facts: dict[str, Any], jobs: list[Job]) -> None:
         self.options, self.command, self.facts, self.jobs = options, command, facts, jobs
-        known = {job.run: read_result(job, on=options.on, facts=facts) for job in jobs}
-        self.results = {run: result for run, result in known.items() if result is not None}
-        self.written = False
+        self.results: dict[Path, Result] = {}
+        self.written = -1  # how many of them table and figure show
+        self._look()
 
     def run_to_end(self) -> int | None:
         """Every run that is missing, one after the other, until done or told to stop by a signal."""
-        signal = work_through(self.jobs, self.results, self._run, lambda job: job.forwards)
+        signal = work_through(self.jobs, self._known, self._run, lambda job: job.forwards)
         if signal is not None:
             return signal
-        if not self.written:
+        if self.written != len(self.results):
             self._write()
         print(f"\n{plain_text(self._about(), gather(self.jobs, self.results))}\n")
         print(f"table: {self.options.out / 'table.md'}  figure: {self.options.out / 'figure.png'}")
         return None
+
+    def _look(self) -> None:
+        """What there is by now, of this process and of others that share the work."""
+        for job in self.jobs:
+            self._known(job)
+
+    def _known(self, job: Job) -> bool:
+        """Whether a run is finished and judged."""
+        if job.run not in self.results:
+            result = read_result(job, on=self.options.on, facts=self.facts)
+            if result is not None:
+                self.results[job.run] = result
+        return job.run in self.results
 
     def _run(self, job: Job) -> int | None:
         """Train, judge, write down; the signal that came in between, if any."""
@@ -83,12 +96,10 @@ class Comparison:
             device=pick_device(options.device),
             say=print,
         )
-        result = read_result(job, on=options.on, facts=self.facts)
-        assert result is not None
-        self.results[job.run] = result
 
     def _write(self) -> None:
         """Table, figure and all values, as far as they are known."""
+        self._look()
         out, about, rows = self.options.out, self._about(), gather(self.jobs, self.results)
         out.mkdir(parents=True, exist_ok=True)
         content = {**dataclasses.asdict(about), "rows": [row.to_json() for row in rows]}
@@ -96,7 +107,7 @@ class Comparison:
         write_atomically(out / "table.md", markdown(about, rows).encode())
         for kind, picture in draw(about, rows).items():
             write_atomically(out / f"figure.{kind}", picture)
-        self.written = True
+        self.written = len(self.results)
 
     def _about(self) -> About:
         options = self.options

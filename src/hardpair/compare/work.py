@@ -1,7 +1,10 @@
 """Doing what is missing of many runs, one after the other, and saying how long the rest may take."""
 
+import fcntl
+import os
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -34,25 +37,82 @@ def refuse_other_runs(out: Path, jobs: Iterable[Planned]) -> None:
 
 
 def work_through(
-    jobs: Sequence[J], done: Container[Path], do: Callable[[J], int | None], work: Callable[[J], float]
+    jobs: Sequence[J], known: Callable[[J], bool], do: Callable[[J], int | None], work: Callable[[J], float]
 ) -> int | None:
-    """Do every job that is missing, until the end or a signal, which is returned; a line before each says which."""
-    seconds = spent = 0.0  # what the runs of this process took, for the time left
-    for number, job in enumerate(jobs, start=1):
-        place = f"[{number}/{len(jobs)}] {job}"
-        if job.run in done:
-            print(f"{place}: done before", flush=True)
-            continue
-        left = sum(work(other) for other in jobs if other.run not in done)
-        print(f"{place}{_time_left(left * seconds / spent) if spent else ''}", flush=True)
-        new, began = not job.run.exists(), time.monotonic()
-        signal = do(job)
-        if signal is not None:
-            return signal
-        if new:  # what was begun earlier would make the estimate too good
-            seconds += time.monotonic() - began
-            spent += work(job)
+    """Do every job of which nothing is known, until the end or a signal, which is returned; a line before each says it.
+
+    Several processes may be at the same jobs: each takes what no other has taken, and ends when all are done.
+    """
+    left, taken, own = list(enumerate(jobs, start=1)), set[Path](), _Pace()
+    while left:
+        elsewhere = []
+        for number, job in left:
+            place = f"[{number}/{len(jobs)}] {job}"
+            with _claim(job.run) as free:
+                if not free:
+                    elsewhere.append((number, job))
+                    if job.run not in taken:
+                        print(f"{place}: another process is at it", flush=True)
+                    taken.add(job.run)
+                    continue
+                if known(job):
+                    print(f"{place}: done {'elsewhere' if job.run in taken else 'before'}", flush=True)
+                    continue
+                rest = sum(work(other) for _, other in left if not known(other))
+                print(f"{place}{own.time_left(rest / (1 + len(elsewhere)))}", flush=True)
+                new, began = not job.run.exists(), time.monotonic()
+                signal = do(job)
+                if signal is not None:
+                    return signal
+                if new:  # what was begun earlier would make the estimate too good
+                    own.add(time.monotonic() - began, work(job))
+        if len(elsewhere) == len(left):  # nothing to do but to wait for the others
+            time.sleep(1)
+        left = elsewhere
     return None
+
+
+@contextmanager
+def _claim(run: Path) -> Iterator[bool]:
+    """Whether the run is ours for the length of the block: a lock beside it that dies with its process."""
+    file = run.parent / "locks" / run.name
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = file.open("a")
+    except FileNotFoundError:  # another process has just cleared the folder away
+        yield False
+        return
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written ({error.strerror or error}); choose another --out") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = file.stat().st_ino == os.fstat(lock.fileno()).st_ino
+        except (BlockingIOError, FileNotFoundError):
+            ours = False
+        try:
+            yield ours
+        finally:
+            if ours:
+                with suppress(OSError):  # the folders stay where there is anything in them
+                    file.unlink()
+                    file.parent.rmdir()
+                    run.parent.rmdir()
+
+
+class _Pace:
+    """How fast this process has been, once it has done something."""
+
+    def __init__(self) -> None:
+        self.seconds = self.work = 0.0
+
+    def add(self, seconds: float, work: float) -> None:
+        """Count a run."""
+        self.seconds, self.work = self.seconds + seconds, self.work + work
+
+    def time_left(self, work: float) -> str:
+        """In words; nothing where nothing is known."""
+        return _time_left(work * self.seconds / self.work) if self.work else ""
 
 
 def _time_left(seconds: float) -> str:
