@@ -67,6 +67,13 @@ def simclr(name: str, epochs: int, *, size: int = 24, **settings: Any) -> Varian
     return Variant(f"simclr: {name}", {**find_recipe("demo/simclr").settings, **settings}, changes, "demo/simclr")
 
 
+def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, **settings: Any) -> Variant:
+    """Another system with views of 24 px."""
+    changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24"}
+    own = {**find_recipe(f"demo/{method}").settings, **settings}
+    return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
+
+
 def hnpm(name: str, **settings: Any) -> Variant:
     """A variant of HNPM's own settings."""
     return Variant(name, settings)
@@ -238,29 +245,25 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "third": (
         soft("softness 0.1", softness=0.1),
         soft("teacher 16 px, student 24 px", epochs=24, crop_size=16),
-        soft("teacher 20 px, student 24 px", epochs=18, crop_size=20),
+        soft("softness 0.1, teachers alone are anchors", softness=0.1, anchors="teacher"),
         soft("tau 0.9", tau=0.9),
-        soft("two teacher views of 16 px, student 24 px", epochs=15, crops=2, crop_size=16),
-        soft("tau 0", tau=0.0),
-        soft("all views 20 px", epochs=20, crop_size=20, student_size=20),
-        simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
-        soft("threshold 1.2", threshold=1.2),
-        soft("threshold 1.6", threshold=1.6),
+        soft("softness 0.1, threshold 1.2", softness=0.1, threshold=1.2),
+        soft("teacher 20 px, student 24 px", epochs=18, crop_size=20),
+        soft("softness 0.1, all", softness=0.1, threshold=9.0),
+        simclr("24 px, temperature 0.07", 9, temperature=0.07),
         soft("alpha ratio 0.5", alpha_neg=0.5),
         soft("alpha ratio 2", alpha_neg=2.0),
-        Variant(
-            "moco at 24 px, one-sided, rate 0.002",
-            {**find_recipe("demo/moco").settings, "symmetric": False},
-            {"epochs": 14, "learning_rate": 2e-3, "method": "moco24"},
-            "demo/moco",
-        ),
-        soft("two student views", epochs=11, student_views=2),
-        simclr("24 px, temperature 0.07", 9, temperature=0.07),
-        soft("all views 16 px", epochs=32, crop_size=16, student_size=16),
-        simclr("16 px, temperature 0.1", 21, size=16, temperature=0.1),
-        soft("teacher 16 px, student 32 px", epochs=18, crop_size=16, student_size=32),
+        rival("moco", "one-sided", 14, symmetric=False),
+        rival("byol", "rate 0.001", 7, rate=1e-3),
+        rival("simsiam", "rate 0.001", 9, rate=1e-3),
+        rival("byol", "momentum 0.9", 7, momentum=0.9),
+        soft("tau 0", tau=0.0),
+        soft("threshold 1.6", threshold=1.6),
+        soft("all views 20 px", epochs=20, crop_size=20, student_size=20),
+        simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
         soft("guard 10 %", guard=0.1),
         soft("symmetric", epochs=7, symmetric=True),
+        soft("two student views", epochs=11, student_views=2),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
