@@ -3,8 +3,8 @@
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -43,33 +43,42 @@ def work_through(
 
     Several processes may be at the same jobs: each takes what no other has taken, and ends when all are done.
     """
-    left, taken, own = list(enumerate(jobs, start=1)), set[Path](), _Pace()
-    while left:
-        elsewhere = []
-        for number, job in left:
-            place = f"[{number}/{len(jobs)}] {job}"
-            with _claim(job.run) as free:
-                if not free:
-                    elsewhere.append((number, job))
-                    if job.run not in taken:
-                        print(f"{place}: another process is at it", flush=True)
-                    taken.add(job.run)
-                    continue
-                if known(job):
-                    print(f"{place}: done {'elsewhere' if job.run in taken else 'before'}", flush=True)
-                    continue
-                rest = sum(work(other) for _, other in left if not known(other))
-                print(f"{place}{own.time_left(rest / (1 + len(elsewhere)))}", flush=True)
-                new, began = not job.run.exists(), time.monotonic()
-                signal = do(job)
-                if signal is not None:
-                    return signal
-                if new:  # what was begun earlier would make the estimate too good
-                    own.add(time.monotonic() - began, work(job))
-        if len(elsewhere) == len(left):  # nothing to do but to wait for the others
-            time.sleep(1)
-        left = elsewhere
+    pace = _Pace()
+    with closing(_to_do(jobs, known)) as to_do:
+        for line, job, others in to_do:
+            rest = sum(work(other) for other in jobs if not known(other))
+            print(f"{line}{pace.time_left(rest / (1 + others))}", flush=True)
+            new, began = not job.run.exists(), time.monotonic()
+            signal = do(job)
+            if signal is not None:
+                return signal
+            if new:  # what was begun earlier would make the estimate too good
+                pace.add(time.monotonic() - began, work(job))
     return None
+
+
+def _to_do(jobs: Sequence[J], known: Callable[[J], bool]) -> Generator[tuple[str, J, int]]:
+    """What to say of a job that is ours to do, the job, and how many runs other processes are at, until all are known.
+
+    A job is held while the one who asked for it does it.
+    """
+    left = {f"[{number}/{len(jobs)}] {job}": job for number, job in enumerate(jobs, start=1)}
+    taken: dict[str, J] = {}
+    while left:
+        before, taken = taken, {}
+        for line, job in left.items():
+            with _claim(job.run) as ours:
+                if not ours:
+                    taken[line] = job
+                    if line not in before:
+                        print(f"{line}: another process is at it", flush=True)
+                elif known(job):
+                    print(f"{line}: done {'elsewhere' if line in before else 'before'}", flush=True)
+                else:
+                    yield line, job, len(taken)
+        if taken.keys() == left.keys():  # nothing to do but to wait for the others
+            time.sleep(1)
+        left = taken
 
 
 @contextmanager
