@@ -1,6 +1,7 @@
 """The loss against a slow reference written from the equations, and at every edge."""
 
 import math
+from statistics import fmean
 
 import pytest
 import torch
@@ -22,8 +23,9 @@ def reference(
     norm: str = "inf",
     reduce: str = "sum",
     mine: bool = True,
+    softness: float = 0.0,
 ) -> dict[str, float]:
-    """Eq. 2-7 with plain loops over plain numbers."""
+    """Eq. 2-7, or the soft form of Eq. 4, with plain loops over plain numbers."""
 
     def scaled(row: list[float]) -> list[float]:
         length = max(map(abs, row)) if norm == "inf" else math.sqrt(sum(x * x for x in row))
@@ -33,24 +35,31 @@ def reference(
         squares = [(x - y) ** 2 for x, y in zip(scaled(a), scaled(b), strict=True)]
         return sum(squares) / (len(squares) if reduce == "mean" else 1)
 
+    def mined(i: int, anchor: list[float], candidates: list[list[float]]) -> list[float]:
+        distances = [distance(anchor, other) for j, other in enumerate(candidates) if j != i]
+        return [d for d in distances if not mine or d <= threshold]
+
+    def push(distances: list[float]) -> float:
+        if not distances:
+            return 0.0
+        if softness:
+            return softness * math.log(sum(math.exp(-d / softness) for d in distances))
+        return -math.log(max(sum(distances), SMALLEST_SUM))
+
     teacher, student = u.tolist(), u_prime.tolist()
-    count, pairs, empty, positive, negative = len(teacher), 0, 0, 0.0, 0.0
-    for i in range(count):
-        positive += distance(student[i], teacher[i]) / count
-        mined = []
-        for j in range(count):
-            d = distance(student[i], teacher[j])
-            if j != i and (not mine or d <= threshold):
-                mined.append(d)
-        pairs, empty = pairs + len(mined), empty + (not mined)
-        if mined:
-            negative -= math.log(max(sum(mined), SMALLEST_SUM)) / count
+    positive = fmean(map(distance, student, teacher))
+    of_students = [mined(i, anchor, teacher) for i, anchor in enumerate(student)]
+    negative = fmean(map(push, of_students))
+    if softness:
+        of_teachers = [mined(i, anchor, student) + mined(i, anchor, teacher) for i, anchor in enumerate(teacher)]
+        negative = (negative + fmean(map(push, of_teachers))) / 2
+    count = len(teacher)
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive,
         "negative": negative,
-        "mined": pairs / max(count * (count - 1), 1),
-        "empty": empty / count,
+        "mined": sum(map(len, of_students)) / max(count * (count - 1), 1),
+        "empty": sum(not distances for distances in of_students) / count,
     }
 
 
@@ -64,11 +73,13 @@ def reference(
     mine=st.booleans(),
     threshold=st.floats(0.01, 4),
     scale=st.sampled_from([1e-4, 1.0, 1e4]),
+    softness=st.sampled_from([0.0, 0.1, 0.4, 3.0]),
 )
-def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, scale):
+def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, scale, softness):
     torch.manual_seed(seed)
     u, u_prime = scale * torch.randn(2, count, width, dtype=torch.float64)
     choices = {"alpha_pos": 0.7, "alpha_neg": 0.3, "threshold": threshold, "norm": norm, "reduce": reduce, "mine": mine}
+    choices["softness"] = softness
     ours, expected = hnpm_loss(u, u_prime, **choices), reference(u, u_prime, **choices)
     for name, value in expected.items():
         assert ours[name].item() == pytest.approx(value, abs=1e-12 if name not in ("mined", "empty") else 1e-6), name
@@ -77,13 +88,14 @@ def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, sca
 @pytest.mark.parametrize("norm", ["inf", "l2"])
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 @pytest.mark.parametrize("mine", [True, False])
-def test_gradient(norm, reduce, mine):
+@pytest.mark.parametrize("softness", [0.0, 0.3])
+def test_gradient(norm, reduce, mine, softness):
     torch.manual_seed(3)
     u, u_prime = torch.randn(2, 6, 5, dtype=torch.float64).requires_grad_().unbind()
     threshold = float(dissimilarity(u_prime, u, norm=norm, reduce=reduce).detach().median()) + 1e-3
 
     def loss(a: Tensor, b: Tensor) -> Tensor:
-        return hnpm_loss(a, b, threshold=threshold, norm=norm, reduce=reduce, mine=mine)["loss"]
+        return hnpm_loss(a, b, threshold=threshold, norm=norm, reduce=reduce, mine=mine, softness=softness)["loss"]
 
     assert 0 < hnpm_loss(u, u_prime, threshold=threshold, norm=norm, reduce=reduce)["mined"] < 1
     assert torch.autograd.gradcheck(loss, (u, u_prime))
@@ -100,9 +112,10 @@ def outputs(count: int, width: int = 8) -> tuple[Tensor, Tensor]:
     return torch.randn(count, width, requires_grad=True), torch.randn(count, width)
 
 
-def test_nothing_mined():
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_nothing_mined(softness):
     u, u_prime = outputs(6)
-    parts = hnpm_loss(u, u_prime, threshold=0.0)
+    parts = hnpm_loss(u, u_prime, threshold=0.0, softness=softness)
     finite(parts, u)
     assert parts["mined"] == 0
     assert parts["empty"] == 1
@@ -110,34 +123,39 @@ def test_nothing_mined():
     assert parts["loss"].item() == pytest.approx(0.8 * parts["positive"].item())
 
 
-def test_everything_mined_is_no_mining():
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_everything_mined_is_no_mining(softness):
     u, u_prime = outputs(6)
-    mined, all_pairs = hnpm_loss(u, u_prime, threshold=1e9), hnpm_loss(u, u_prime, mine=False)
+    mined = hnpm_loss(u, u_prime, threshold=1e9, softness=softness)
+    all_pairs = hnpm_loss(u, u_prime, mine=False, softness=softness)
     assert mined["mined"] == 1
     assert mined["loss"] == all_pairs["loss"]
 
 
-def test_identical_images():
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_identical_images(softness):
     u = torch.ones(5, 4, requires_grad=True)
-    parts = hnpm_loss(u, torch.ones(5, 4))
+    parts = hnpm_loss(u, torch.ones(5, 4), softness=softness)
     finite(parts, u)
     assert parts["positive"] == 0
     assert parts["mined"] == 1
 
 
-def test_batch_of_one():
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_batch_of_one(softness):
     u, u_prime = outputs(1)
-    parts = hnpm_loss(u, u_prime)
+    parts = hnpm_loss(u, u_prime, softness=softness)
     finite(parts, u)
     assert (parts["mined"], parts["empty"]) == (0, 1)
 
 
-def test_zero_vector_keeps_gradients_of_ordinary_size():
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_zero_vector_keeps_gradients_of_ordinary_size(softness):
     u, u_prime = outputs(4)
     with torch.no_grad():
         u[1] = 0
         u_prime[2] = 0
-    parts = hnpm_loss(u, u_prime, threshold=10)
+    parts = hnpm_loss(u, u_prime, threshold=10, softness=softness)
     finite(parts, u)
     assert u.grad.abs().max() < 100
 
@@ -178,14 +196,15 @@ def test_unknown_choice_is_refused(call):
 
 
 @pytest.mark.parametrize("most", [1, 7, 40, 100])
-def test_in_parts_is_the_same(monkeypatch, most):
+@pytest.mark.parametrize("softness", [0.0, 0.2])
+def test_in_parts_is_the_same(monkeypatch, most, softness):
     """Distances made in parts of a few rows: the same loss, shares and gradients as all at once."""
     generator = torch.Generator().manual_seed(0)
     u, u_prime = (torch.randn(12, 5, dtype=torch.float64, generator=generator) for _ in range(2))
 
     def result() -> tuple[dict[str, Tensor], Tensor, Tensor]:
         a, b = u.clone().requires_grad_(), u_prime.clone().requires_grad_()
-        parts = hnpm_loss(a, b, threshold=1.5, norm="l2")
+        parts = hnpm_loss(a, b, threshold=1.5, norm="l2", softness=softness)
         parts["loss"].backward()
         return parts, a.grad, b.grad
 

@@ -1,6 +1,9 @@
 """The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
 
+import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Literal
 
 import torch
@@ -74,73 +77,114 @@ def hnpm_loss(
     norm: Norm = "inf",
     reduce: Reduce = "sum",
     mine: bool = True,
+    softness: float = 0.0,
 ) -> dict[str, Tensor]:
     """Eq. 7: ``alpha_pos * L1 + alpha_neg * L2`` of teacher outputs u and student outputs u_prime, both (N, D).
 
     L1 (Eq. 2) is the mean distance of the two outputs of one image; L2 (Eq. 4) is minus the mean log of the
     summed distances to the mined negatives. An anchor that mined nothing adds nothing to L2. With ``mine=False``
-    every other image of the batch is a negative. Returns the loss, its two parts, the share of pairs ``mined``
-    and the share of anchors left ``empty``.
+    every other image of the batch is a negative. With ``softness`` L2 is `_soft_push` instead. Returns the loss, its
+    two parts, the share of pairs ``mined`` and the share of anchors left ``empty``, pairs and anchors being Eq. 5's.
 
-    Where several processes share a batch, each gives its own rows: students are gathered, every process measures its
-    own teachers against all of them, and the sums are added up. The gradient needs no more than that, since students
-    carry none; where they do (an ablation), it flows back through the gathering.
+    Where several processes share a batch, each gives its own rows.
     """
     with _full_precision(u.device):
-        teacher = normalise(_at_least_float32(u), norm)  # (N, D)
-        student = normalise(_at_least_float32(u_prime), norm)  # (N, D)
+        teacher = normalise(_at_least_float32(u), norm)  # (M, D): N of them in all processes together
+        student = normalise(_at_least_float32(u_prime), norm)  # (M, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         squares = (teacher - student).square()
         positive = (squares.sum(1) if reduce == "sum" else squares.mean(1)).mean()
+        limit = threshold if mine else math.inf
+        if softness:
+            negative, counts = _soft_push(student, teacher, limit, reduce, softness)
+        else:
+            negative, counts = _push(student, teacher, limit, reduce)
 
-        everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D), M of them from this process
-        own_sum, own_count = _mined_sums(everyone, teacher, threshold if mine else float("inf"), reduce)  # (N,) each
-        sums, counts = processes.total(torch.stack([own_sum, own_count]))
-        found = counts > 0
-        # The candidates of other processes count in the value; only those of this one can carry a gradient here.
-        sums = own_sum + (sums - own_sum.detach())
-        negative = processes.as_part_of_sum(-torch.where(found, sums.clamp_min(SMALLEST_SUM).log(), 0).mean())
-
-    pairs = max(len(everyone) * (len(everyone) - 1), 1)
+    pairs = max(processes.count() * len(u) - 1, 1)  # of an anchor
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive.detach(),
         "negative": negative.detach(),
-        "mined": counts.sum() / pairs,
-        "empty": 1 - found.float().mean(),
+        "mined": counts.mean() / pairs,
+        "empty": (counts == 0).to(counts.dtype).mean(),
     }
 
 
-def _mined_sums(student: Tensor, teacher: Tensor, threshold: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
-    """Of each anchor (N, D) among these candidates (M, D): the sum of mined distances, and how many; (N,) each."""
-    first = processes.place() * len(teacher)  # the anchor that is the first candidate's own image
-    if len(student) * len(teacher) <= MOST_DISTANCES:
-        return _sums_of_part(student, teacher, -first, threshold, reduce)
-    parts, start = [], 0
-    for anchors in student.split(max(1, MOST_DISTANCES // len(teacher))):
-        parts.append(
-            checkpoint(
-                _sums_of_part,
-                anchors,
-                teacher,
-                start - first,
-                threshold,
-                reduce,
-                use_reentrant=False,
-                preserve_rng_state=False,
-            )
-        )
-        start += len(anchors)
-    sums, counts = zip(*parts, strict=True)
-    return torch.cat(sums), torch.cat(counts)
+def _push(student: Tensor, teacher: Tensor, limit: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
+    """Eq. 4, and how many negatives each anchor mined (N,). An anchor is a student's output, a candidate a teacher's.
+
+    Students are gathered, every process measures its own teachers against all of them, and the sums are added up. The
+    gradient needs no more than that, since students carry none; where they do (an ablation), it flows back through
+    the gathering.
+    """
+    everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D)
+    own_sum, own_count = _in_parts(
+        partial(_sums, limit=limit, reduce=reduce), everyone, teacher, -processes.place() * len(teacher)
+    )
+    sums, counts = processes.total(torch.stack([own_sum, own_count]))
+    # The candidates of other processes count in the value; only those of this one can carry a gradient here.
+    sums = own_sum + (sums - own_sum.detach())
+    return processes.as_part_of_sum(-torch.where(counts > 0, sums.clamp_min(SMALLEST_SUM).log(), 0).mean()), counts
 
 
-def _sums_of_part(
-    anchors: Tensor, candidates: Tensor, diagonal: int, threshold: float, reduce: Reduce
+def _soft_push(
+    student: Tensor, teacher: Tensor, limit: float, reduce: Reduce, softness: float
 ) -> tuple[Tensor, Tensor]:
-    distance = _distances(anchors, candidates, reduce)  # anchors are rows, candidates are columns
-    mined = hard_negatives(distance, threshold=threshold, diagonal=diagonal)
+    """Beyond the paper, L2: mean of ``s log sum exp(-d / s)`` over anchors; the nearer a negative, the harder pushed.
+
+    Half of it has the anchors of Eq. 4. In the other half the anchors are the teacher's outputs, and their candidates
+    both the student's outputs and the teacher's own. The counts are those of the first half, (M,).
+    """
+    students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
+    teachers = processes.gather(teacher, gradient=True)  # (N, D)
+    sums = partial(_soft_sums, limit=limit, reduce=reduce, softness=softness, images=len(teachers))
+    first = processes.place() * len(teacher)  # of this process's images among all
+    of_students, counts = _in_parts(sums, student, teachers, first)
+    of_teachers, _ = _in_parts(sums, teacher, torch.cat([students, teachers]), first)
+    return (of_students.mean() + of_teachers.mean()) / 2, counts
+
+
+Sums = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""Of anchors (N, D), candidates (M, D) and where the diagonal begins: a figure of each anchor and how many it mined."""
+
+
+def _in_parts(sums: Sums, anchors: Tensor, candidates: Tensor, diagonal: int) -> tuple[Tensor, Tensor]:
+    """The same for all anchors at once, or for as many at a time as there is room for."""
+    if len(anchors) * len(candidates) <= MOST_DISTANCES:
+        return sums(anchors, candidates, diagonal)
+    parts, start = [], diagonal
+    for some in anchors.split(max(1, MOST_DISTANCES // len(candidates))):
+        parts.append(checkpoint(sums, some, candidates, start, use_reentrant=False, preserve_rng_state=False))
+        start += len(some)
+    figures, counts = zip(*parts, strict=True)
+    return torch.cat(figures), torch.cat(counts)
+
+
+def _sums(anchors: Tensor, candidates: Tensor, diagonal: int, *, limit: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
+    distance = _distances(anchors, candidates, reduce)
+    mined = hard_negatives(distance, threshold=limit, diagonal=diagonal)
     return torch.where(mined, distance, 0).sum(1), mined.sum(1).to(distance.dtype)
+
+
+def _soft_sums(
+    anchors: Tensor,
+    candidates: Tensor,
+    diagonal: int,
+    *,
+    limit: float,
+    reduce: Reduce,
+    softness: float,
+    images: int,
+) -> tuple[Tensor, Tensor]:
+    """Candidates are one output of every image, or one of each network."""
+    distance = _distances(anchors, candidates, reduce)
+    blocks = [hard_negatives(block, threshold=limit, diagonal=diagonal) for block in distance.split(images, dim=1)]
+    mined = torch.cat(blocks, dim=1)
+    counts = mined.sum(1)
+    nearness = torch.where(mined, -distance / softness, -math.inf)
+    # The logarithm of nothing would be -inf and its gradient NaN: such an anchor is computed with zeros and left out.
+    sums = torch.where(counts[:, None] > 0, nearness, 0).logsumexp(1)
+    return torch.where(counts > 0, softness * sums, 0), counts.to(distance.dtype)
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ class HNPM(Method):
         norm: outputs are divided by this norm.
         reduce: a distance is the sum or the mean of squared differences.
         mine: off, every other image of the batch is a negative.
+        softness: 0 pushes all hard negatives of an anchor alike, as in the paper; above, the nearer the harder, and the
+            teacher's outputs are negatives of each other as well. Distances this much apart weigh e times as much.
         tau: share of the old student kept at each step.
         block_student_gradient: off, the student is trained by gradient instead of being averaged.
     """
@@ -55,6 +57,7 @@ class HNPM(Method):
         norm: Literal["inf", "l2"] = "inf",
         reduce: Literal["sum", "mean"] = "sum",
         mine: bool = True,
+        softness: float = 0.0,
         tau: float = 0.5,
         block_student_gradient: bool = True,
     ) -> None:
@@ -63,6 +66,7 @@ class HNPM(Method):
         require_range("threshold", threshold, 0, math.inf)
         require_range("alpha_pos", alpha_pos, 0, math.inf)
         require_range("alpha_neg", alpha_neg, 0, math.inf)
+        require_range("softness", softness, 0, math.inf)
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
         self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
@@ -71,7 +75,8 @@ class HNPM(Method):
         self.alpha_pos, self.alpha_neg, self.threshold = alpha_pos, alpha_neg, threshold
         self.norm: Literal["inf", "l2"] = norm
         self.reduce: Literal["sum", "mean"] = reduce
-        self.mine, self.tau, self.block_student_gradient = mine, tau, block_student_gradient
+        self.mine, self.softness = mine, softness
+        self.tau, self.block_student_gradient = tau, block_student_gradient
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """The teacher's augmented image and the student's plain one."""
@@ -97,6 +102,7 @@ class HNPM(Method):
             norm=self.norm,
             reduce=self.reduce,
             mine=self.mine,
+            softness=self.softness,
         )
         return {**parts, "features": features.detach()}
 
