@@ -63,6 +63,8 @@ class Trial(Method):
         crops: views of the teacher.
         crop_size: side of the teacher's views in pixels; 0 is that of the images.
         student_size: the same of the student's view.
+        extra_size: side of one more view of the teacher, from the policy ``extra_view``; 0: none.
+        extra_view: its policy.
         student_views: how many views of the student; the outputs' directions are averaged.
         predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
@@ -93,6 +95,8 @@ class Trial(Method):
         crop_size: int = 0,
         student_size: int = 0,
         student_views: int = 1,
+        extra_size: int = 0,
+        extra_view: str = "balanced",
         predictor: int = 0,
     ) -> None:
         super().__init__()
@@ -108,6 +112,7 @@ class Trial(Method):
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
         self.crops, self.crop_size = crops, crop_size
         self.student_size, self.student_views = student_size, student_views
+        self.extra_size, self.extra_view = extra_size, extra_view
         self.register_buffer("mean_positive", torch.ones(()))
         self.mean_positive: Tensor
 
@@ -116,6 +121,9 @@ class Trial(Method):
         names = [f"teacher{k}" for k in range(self.crops)]
         teacher = [augmented_view(images, POLICIES[self.teacher_view], draw.within(name)) for name in names]
         teacher = [_resized(view, self.crop_size) for view in teacher]
+        if self.extra_size:
+            extra = augmented_view(images, POLICIES[self.extra_view], draw.within("extra"))
+            teacher.append(_resized(extra, self.extra_size))
         if self.student_view == "plain":
             return [*teacher, _resized(plain_view(images), self.student_size)]
         names = ["student", *(f"student{k}" for k in range(1, self.student_views))]

@@ -20,6 +20,7 @@ for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
 METHODS["simclr20"], METHODS["simclr16"] = smaller(METHODS["simclr"], 20), smaller(METHODS["simclr"], 16)
 for _percent in (8, 35, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
+POLICIES["part"] = replace(POLICIES["balanced"], crop=(0.05, 0.5))
 
 DATA, EPOCHS = "cifar10:10000", 8
 
@@ -263,6 +264,12 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
         soft("guard 10 %", guard=0.1),
         soft("symmetric", epochs=7, symmetric=True),
+    ),
+    # The trained branch is the dear one: what if it sees a large and a small view, or the student's is smaller?
+    "crops": (
+        soft("teacher also 16 px", epochs=10, extra_size=16),
+        soft("teacher also 16 px, crops of 5 to 50 %", epochs=10, extra_size=16, extra_view="part"),
+        soft("student 16 px", epochs=16, student_size=16),
         soft("two student views", epochs=11, student_views=2),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
