@@ -6,8 +6,8 @@
 
 Each variant (variants.py) is trained on 10,000 class-balanced training images of CIFAR-10 without their labels, then
 judged by knn and linear, fitted on those images and tested on 10,000 *other training images*: the test set has no
-part in any choice. The lines go to results/study.jsonl. Stop it when you like; the next start goes on with what is
-missing. Two may share the work: --part 0/2 and --part 1/2.
+part in any choice. The lines go to results/study.jsonl, one for each variant's name and seed. Stop it when you like;
+the next start goes on with what is missing. Two may share the work: --part 0/2 and --part 1/2.
 """
 
 import json
@@ -105,7 +105,7 @@ def table(lines: list[dict[str, Any]], variants: list[Variant]) -> str:
         "|---|---:" + "|---:" * (len(SHOWN) + 1) + "|",
     ]
     for variant in variants:
-        own = [line for line in lines if line["hash"] == variant.recipe(line["seed"]).to_json()["hash"]]
+        own = [line for line in lines if line["variant"] == variant.name]
         if own:
             cells = [_cell(name, [line[name] for line in own if line.get(name) is not None]) for name in SHOWN]
             rows.append(f"| {variant.name} | {len(own)} | {own[0]['forwards']:.0f} | " + " | ".join(cells) + " |")
@@ -138,14 +138,13 @@ def main() -> int:
     train, judged = split(options.data_root, variants[0].recipe(0).data)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for number, (variant, seed) in enumerate(work, 1):
-        recipe = variant.recipe(seed)
-        hash_ = recipe.to_json()["hash"]
-        if any(line["hash"] == hash_ for line in read_lines(options.out)):
+        if any((line["variant"], line["seed"]) == (variant.name, seed) for line in read_lines(options.out)):
             continue
+        recipe = variant.recipe(seed)
         print(f"[{number}/{len(work)}] {variant.name}, seed {seed}", flush=True)
         cost = forward_equivalents(recipe, train) * recipe.epochs
         result = run(recipe, train, judged)
-        about = {"variant": variant.name, "seed": seed, "hash": hash_, "epochs": recipe.epochs, "forwards": cost}
+        about = {"variant": variant.name, "seed": seed, "epochs": recipe.epochs, "forwards": cost}
         when = {"commit": commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
         append_json(options.out, {**about, **result, "threads": torch.get_num_threads(), **when})
         print(f"  linear {result['linear']:.1f}  knn {result['knn']:.1f}  {result['seconds']:.0f} s", flush=True)

@@ -23,6 +23,30 @@ for _percent in (8, 35, 50, 80):
 POLICIES["part"] = replace(POLICIES["balanced"], crop=(0.05, 0.5))
 
 DATA, EPOCHS = "cifar10:10000", 8
+BEFORE: dict[str, dict[str, Any]] = {
+    "demo/hnpm": {
+        "head_hidden": 512,
+        "head_outputs": 128,
+        "teacher_view": "balanced",
+        "student_view": "balanced",
+        "alpha_pos": 1.0,
+        "alpha_neg": 1.0,
+        "threshold": 1.2,
+        "norm": "l2",
+    },
+    "demo/simclr": {"view": "balanced", "temperature": 0.2, "head_hidden": 512},
+    "demo/moco": {
+        "view": "balanced",
+        "head_hidden": 512,
+        "queue": 1024,
+        "momentum": 0.99,
+        "temperature": 0.1,
+        "symmetric": True,
+    },
+    "demo/byol": {**find_recipe("demo/byol").settings},
+    "demo/simsiam": {**find_recipe("demo/simsiam").settings},
+}
+"""Settings of the recipes when the study began. What it finds changes the recipes, but not what a variant means."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +62,7 @@ class Variant:
         """The recipe of a seed."""
         base = find_recipe(self.base)
         other = "method" in self.fields
-        settings = {**({} if other else base.settings), **self.settings}
+        settings = {**({} if other else BEFORE[self.base]), **self.settings}
         changes = {"data": DATA, "epochs": EPOCHS, "learning_rate": 1e-3, "view_size": 1.0, **self.fields}
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
@@ -54,24 +78,28 @@ def small(name: str, *, batch_size: int = 160, **settings: Any) -> Variant:
     return Variant(f"24 px: {name}", settings, changes)
 
 
-def soft(name: str, *, epochs: int = 14, **settings: Any) -> Variant:
+def soft(
+    name: str, *, epochs: int = 14, rate: float = 2e-3, more: Mapping[str, Any] | None = None, **settings: Any
+) -> Variant:
     """The best of those (soft 0.2, threshold 1.4, both, among teachers), changed."""
     best = {"form": "soft", "softness": 0.2, "threshold": 1.4, "anchors": "both", "among_teachers": True}
     sizes = {"crop_size": 24, "student_size": 24}
-    changes = {"method": "trial", "epochs": epochs, "learning_rate": 2e-3}
+    changes = {"method": "trial", "epochs": epochs, "learning_rate": rate, **(more or {})}
     return Variant(f"best: {name}", {**best, **sizes, **settings}, changes)
 
 
-def simclr(name: str, epochs: int, *, size: int = 24, **settings: Any) -> Variant:
+def simclr(
+    name: str, epochs: int = 9, *, size: int = 24, more: Mapping[str, Any] | None = None, **settings: Any
+) -> Variant:
     """SimCLR with views of so many pixels."""
-    changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}"}
-    return Variant(f"simclr: {name}", {**find_recipe("demo/simclr").settings, **settings}, changes, "demo/simclr")
+    changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}", **(more or {})}
+    return Variant(f"simclr: {name}", {**BEFORE["demo/simclr"], **settings}, changes, "demo/simclr")
 
 
 def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, **settings: Any) -> Variant:
     """Another system with views of 24 px."""
     changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24"}
-    own = {**find_recipe(f"demo/{method}").settings, **settings}
+    own = {**BEFORE[f"demo/{method}"], **settings}
     return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
 
 
@@ -178,7 +206,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "sizes": tuple(
         Variant(
             f"{method} at 24 px, rate 0.002",
-            find_recipe(f"demo/{method}").settings,
+            BEFORE[f"demo/{method}"],
             {"epochs": epochs, "learning_rate": 2e-3, "method": f"{method}24"},
             f"demo/{method}",
         )
@@ -224,19 +252,19 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         ),
         Variant(
             "simclr at 24 px, temperature 0.1, rate 0.002",
-            {**find_recipe("demo/simclr").settings, "temperature": 0.1},
+            {**BEFORE["demo/simclr"], "temperature": 0.1},
             {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24"},
             "demo/simclr",
         ),
         Variant(
             "simclr at 24 px, rate 0.004",
-            find_recipe("demo/simclr").settings,
+            BEFORE["demo/simclr"],
             {"epochs": 9, "learning_rate": 4e-3, "method": "simclr24"},
             "demo/simclr",
         ),
         Variant(
             "simclr at 24 px, batch 320, rate 0.002",
-            find_recipe("demo/simclr").settings,
+            BEFORE["demo/simclr"],
             {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24", "batch_size": 320},
             "demo/simclr",
         ),
@@ -271,6 +299,17 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("teacher also 16 px, crops of 5 to 50 %", epochs=10, extra_size=16, extra_view="part"),
         soft("student 16 px", epochs=16, student_size=16),
         soft("two student views", epochs=11, student_views=2),
+    ),
+    # What both share.
+    "shared": (
+        soft("batch 80", more={"batch_size": 80}),
+        simclr("24 px, temperature 0.1, batch 80", temperature=0.1, more={"batch_size": 80}),
+        soft("crops from 35 %", teacher_view="balanced35", student_view="balanced35"),
+        simclr("24 px, temperature 0.1, crops from 35 %", temperature=0.1, view="balanced35"),
+        soft("crops from 8 %", teacher_view="balanced8", student_view="balanced8"),
+        soft("rate 0.004", rate=4e-3),
+        soft("strong", teacher_view="strong", student_view="strong"),
+        soft("student plain", student_view="plain"),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
