@@ -65,6 +65,7 @@ class Trial(Method):
         student_size: the same of the student's view.
         extra_size: side of one more view of the teacher, from the policy ``extra_view``; 0: none.
         extra_view: its policy.
+        extras: how many of them.
         student_views: how many views of the student; the outputs' directions are averaged.
         predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
@@ -97,6 +98,7 @@ class Trial(Method):
         student_views: int = 1,
         extra_size: int = 0,
         extra_view: str = "balanced",
+        extras: int = 1,
         predictor: int = 0,
     ) -> None:
         super().__init__()
@@ -112,7 +114,7 @@ class Trial(Method):
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
         self.crops, self.crop_size = crops, crop_size
         self.student_size, self.student_views = student_size, student_views
-        self.extra_size, self.extra_view = extra_size, extra_view
+        self.extra_size, self.extra_view, self.extras = extra_size, extra_view, extras
         self.register_buffer("mean_positive", torch.ones(()))
         self.mean_positive: Tensor
 
@@ -121,8 +123,8 @@ class Trial(Method):
         names = [f"teacher{k}" for k in range(self.crops)]
         teacher = [augmented_view(images, POLICIES[self.teacher_view], draw.within(name)) for name in names]
         teacher = [_resized(view, self.crop_size) for view in teacher]
-        if self.extra_size:
-            extra = augmented_view(images, POLICIES[self.extra_view], draw.within("extra"))
+        for k in range(self.extras if self.extra_size else 0):
+            extra = augmented_view(images, POLICIES[self.extra_view], draw.within(f"extra{k}" if k else "extra"))
             teacher.append(_resized(extra, self.extra_size))
         if self.student_view == "plain":
             return [*teacher, _resized(plain_view(images), self.student_size)]

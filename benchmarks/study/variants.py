@@ -297,6 +297,12 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "crops": (
         soft("teacher also 16 px", epochs=10, extra_size=16),
         soft("teacher also 16 px, crops of 5 to 50 %", epochs=10, extra_size=16, extra_view="part"),
+        soft("teacher 20 px and 16 px", epochs=13, crop_size=20, extra_size=16),
+        soft("teacher also 12 px", epochs=12, extra_size=12),
+        soft("teacher also twice 16 px", epochs=8, extra_size=16, extras=2),
+        soft("teacher also 20 px", epochs=9, extra_size=20),
+        soft("teacher also twice 12 px", epochs=10, extra_size=12, extras=2),
+        soft("teacher also 16 px, softness 0.1, threshold 1.2", epochs=10, extra_size=16, softness=0.1, threshold=1.2),
         soft("student 16 px", epochs=16, student_size=16),
         soft("two student views", epochs=11, student_views=2),
     ),
