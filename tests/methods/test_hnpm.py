@@ -45,6 +45,8 @@ def test_settings_reach_the_loss():
         "norm": "inf",
         "reduce": "mean",
         "mine": False,
+        "softness": 0.2,
+        "small_views": 1,
     }.items():
         assert not torch.equal(one_loss(build("hnpm", **{**WORKING, name: value})), base), name
     for name, value in {"teacher_view": "strong", "student_view": "strong", "head_outputs": 8}.items():
@@ -65,6 +67,15 @@ def test_views_of_both_branches_are_independent_of_each_other():
     assert not torch.allclose(together[0], together[1], atol=0.1)
 
 
+def test_small_views_of_the_teacher_are_views_of_their_own():
+    method = build("hnpm", **WORKING, teacher_view="strong", small_views=2, small_size=0.5)
+    first, student, *small = method.views(photos(), draw(0))
+    assert [view.shape for view in small] == 2 * [(32, 3, first.shape[-1] // 2, first.shape[-1] // 2)]
+    assert not torch.allclose(small[0], small[1], atol=0.1)
+    parts = [method([view, student])["loss"] for view in (first, *small)]
+    torch.testing.assert_close(method([first, student, *small])["loss"], sum(parts) / 3)
+
+
 def test_hard_pairs_are_the_mined_ones():
     method = build("hnpm", **WORKING)
     views = method.views(photos(), draw(0))
@@ -75,7 +86,15 @@ def test_hard_pairs_are_the_mined_ones():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("tau", 1.5), ("threshold", -1.0), ("alpha_neg", -0.1), ("head_hidden", -3)]
+    ("name", "value"),
+    [
+        ("tau", 1.5),
+        ("threshold", -1.0),
+        ("alpha_neg", -0.1),
+        ("head_hidden", -3),
+        ("softness", -0.1),
+        ("small_size", 2.0),
+    ],
 )
 def test_setting_out_of_range_is_one_line(name, value):
     with pytest.raises(UserError, match=f"^{name}: must be"):

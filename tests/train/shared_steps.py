@@ -29,7 +29,7 @@ SMALL_QUEUE = {"queue": 40, "momentum": 0.9}
 CASES = {
     "hnpm": HNPM,
     "hnpm, every pair": {**HNPM, "mine": False},
-    "hnpm, soft": {**HNPM, "softness": 0.2},
+    "hnpm, soft": {**HNPM, "softness": 0.2, "small_views": 1},
     "hnpm, student by gradient": {**HNPM, "block_student_gradient": False},
     "simclr": {},
     "simclrv2": {},

@@ -9,7 +9,9 @@ from together import together
 from torch import Tensor
 
 
-@pytest.mark.parametrize(("count", "cases"), [(2, tuple(CASES)), (4, ("hnpm", "simclr", "moco, in splits"))])
+@pytest.mark.parametrize(
+    ("count", "cases"), [(2, tuple(CASES)), (4, ("hnpm", "hnpm, soft", "simclr", "moco, in splits"))]
+)
 def test_the_same_on_several_processes(count, cases, tmp_path):
     together(count, shared_steps.main, tmp_path, "double", cases)
     for case in cases:
@@ -21,7 +23,7 @@ def test_the_same_on_several_processes(count, cases, tmp_path):
 
 def test_the_same_when_the_method_is_cut_among_processes(tmp_path):
     """FSDP2 beside one process, which two that average gradients equal too, as the test above says."""
-    cases = ("hnpm", "simclrv2, lars", "moco", "cmc")
+    cases = ("hnpm, soft", "simclrv2, lars", "moco", "cmc")
     together(2, shared_steps.main, tmp_path, "double", cases, True)
     for case in cases:
         theirs, ours = load_file(tmp_path / f"{case}.safetensors"), record(case, torch.float64)

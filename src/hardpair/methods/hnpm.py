@@ -39,6 +39,8 @@ class HNPM(Method):
         mine: off, every other image of the batch is a negative.
         softness: 0 pushes all hard negatives of an anchor alike, as in the paper; above, the nearer the harder, and the
             teacher's outputs are negatives of each other as well. Distances this much apart weigh e times as much.
+        small_views: further views of the teacher, smaller than the others; the loss is the mean over all its views.
+        small_size: side of a small view as a share of that of the others.
         tau: share of the old student kept at each step.
         block_student_gradient: off, the student is trained by gradient instead of being averaged.
     """
@@ -58,6 +60,8 @@ class HNPM(Method):
         reduce: Literal["sum", "mean"] = "sum",
         mine: bool = True,
         softness: float = 0.0,
+        small_views: int = 0,
+        small_size: float = 2 / 3,
         tau: float = 0.5,
         block_student_gradient: bool = True,
     ) -> None:
@@ -67,6 +71,8 @@ class HNPM(Method):
         require_range("alpha_pos", alpha_pos, 0, math.inf)
         require_range("alpha_neg", alpha_neg, 0, math.inf)
         require_range("softness", softness, 0, math.inf)
+        require_range("small_views", small_views, 0, 16)
+        require_range("small_size", small_size, 0.1, 1)
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
         self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
@@ -76,24 +82,34 @@ class HNPM(Method):
         self.norm: Literal["inf", "l2"] = norm
         self.reduce: Literal["sum", "mean"] = reduce
         self.mine, self.softness = mine, softness
+        self.small_views, self.small_size = small_views, small_size
         self.tau, self.block_student_gradient = tau, block_student_gradient
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """The teacher's augmented image and the student's plain one."""
+        """The teacher's augmented image, the student's plain one, and small ones of the teacher."""
+        policy = POLICIES[self.teacher_view]
         if self.student_view == "plain":
-            augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
-            return [augmented, plain_view(images, draw.size)]
-        return two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
+            augmented = augmented_view(images, policy, draw.within("teacher"))
+            pair = [augmented, plain_view(images, draw.size)]
+        else:
+            pair = two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
+        small = draw.at(round(self.small_size * pair[0].shape[-1]))
+        return [*pair, *(augmented_view(images, policy, small.within(f"small{k}")) for k in range(self.small_views))]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """Eq. 1 and Eq. 7."""
-        augmented, plain = views
+        augmented, plain, *small = views
         # The student first: its memory is free again before the teacher fills it with what backward needs.
         with torch.set_grad_enabled(not self.block_student_gradient and torch.is_grad_enabled()):
             u_prime = self.student(plain)  # (N, D)
         features = self.encoder(augmented)
-        u = self.head(features)  # (N, D), carries the gradient
-        parts = hnpm_loss(
+        parts = [self._loss(self.head(features), u_prime)]
+        parts += [self._loss(self.head(self.encoder(view)), u_prime) for view in small]
+        means = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
+        return {**means, "features": features.detach()}
+
+    def _loss(self, u: Tensor, u_prime: Tensor) -> dict[str, Tensor]:
+        return hnpm_loss(
             u,
             u_prime,
             alpha_pos=self.alpha_pos,
@@ -104,7 +120,6 @@ class HNPM(Method):
             mine=self.mine,
             softness=self.softness,
         )
-        return {**parts, "features": features.detach()}
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """Eq. 6: the student follows the teacher."""
@@ -114,7 +129,7 @@ class HNPM(Method):
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """Eq. 5 for this batch."""
-        augmented, plain = views
+        augmented, plain = views[:2]
         u, u_prime = self.head(self.encoder(augmented)), self.student(plain)
         distance = dissimilarity(u_prime, u, norm=self.norm, reduce=self.reduce)
         mined = hard_negatives(distance, threshold=self.threshold if self.mine else float("inf"))

@@ -30,7 +30,11 @@ class Draw:
 
     def whole(self) -> "Draw":
         """The same numbers for views as large as the images."""
-        return replace(self, size=0)
+        return self.at(0)
+
+    def at(self, size: int) -> "Draw":
+        """The same numbers for views of another size."""
+        return replace(self, size=size)
 
     def uniforms(self, name: str, count: int) -> Tensor:
         """``count`` numbers in [0, 1) an image, float32 (N, count)."""
