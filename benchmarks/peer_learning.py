@@ -107,7 +107,7 @@ def train_side(job: Line, options: Options, train: Images) -> tuple[Encoder, flo
     if job["side"] == "random":
         recipe = options.recipe("simclr", job["seed"])
         encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
-        return random_like(encoder, train, seed=job["seed"], device=CPU), 0.0
+        return random_like(encoder, seed=job["seed"], device=CPU), 0.0
     recipe = options.recipe(job["method"], job["seed"])
     if job["side"] == "ours":
         return train_ours(recipe, train)

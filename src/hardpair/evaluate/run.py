@@ -165,15 +165,15 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
 def _judge_control(trial: Trial, bench: Bench) -> Judgement:
     """The random encoder's turn; should its training diverge, the score of the trained one is not lost."""
     try:
-        return trial.judge(bench.control(trial.data["train"]))
+        return trial.judge(bench.control())
     except DivergedError as error:
         bench.say(f"the random encoder: {error}")
         return Judgement({}, {"diverged": str(error)})
 
 
 def _write_neighbours(bench: Bench) -> None:
-    train, test = bench.images("train"), bench.images("test")
-    features, control = (bench.features(e, test) for e in (bench.encoder, bench.control(train)))
+    test = bench.images("test")
+    features, control = (bench.features(e, test) for e in (bench.encoder, bench.control()))
     if processes.is_first():
         write_neighbours(bench.run / "neighbours.json", features, control, test)
 

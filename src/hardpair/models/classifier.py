@@ -31,8 +31,8 @@ def widths(head_layer: nn.Sequential) -> tuple[int, int]:
     return linear.in_features, linear.out_features
 
 
-def set_norm_momentum(network: nn.Module, momentum: float | None) -> None:
-    """How fast batch norm's running statistics follow; None averages over all that was seen."""
+def set_norm_momentum(network: nn.Module, momentum: float) -> None:
+    """How fast batch norm's running statistics follow."""
     for module in network.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             module.momentum = momentum
