@@ -58,11 +58,6 @@ def same(packed: Images, real: Images) -> None:
         assert getattr(packed, field) == getattr(real, field), field
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "packed"
-
-
 @pytest.mark.parametrize("lay_out", LAYOUTS, ids=lambda layout: layout.__name__)
 def test_packed_images_are_those_of_the_folder(
     root: Path, paint: Paint, target: Path, monkeypatch: pytest.MonkeyPatch, lay_out: Callable[[Paint, Path], None]
