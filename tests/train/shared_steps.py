@@ -14,7 +14,7 @@ from hardpair.methods import METHODS
 from hardpair.recipes import Recipe
 from hardpair.train.group import process_group
 from hardpair.train.step import Stepper
-from hardpair.views import Draw, colour, geometry, randaugment, view
+from hardpair.views import colour, geometry, randaugment, view
 
 BATCH, SIZE, STEPS = 16, 32, 2
 HNPM = {
@@ -86,7 +86,7 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     """Forward and backward; nothing is moved."""
     stepper.method.train()
     rows = stepper.rows(0)
-    views = stepper.method.views(stepper.images.batch(rows), Draw(0, 0, stepper.positions, rows=rows))
+    views = stepper.method.views(stepper.images.batch(rows), stepper.draw(0, rows))
     outputs = stepper.forward(views)
     outputs["loss"].backward()
     found = {"rows": processes.gather(rows), "view": processes.gather(views[0])}
