@@ -198,6 +198,6 @@ def test_a_disk_without_room_is_refused_before_anything_is_decoded(
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 11 * 3 * SIZE**2 - 1}))
         patch.setattr("hardpair.data.folder.decode_file", None)
-        with pytest.raises(UserError, match=r"needs 0\.0 GB more where the disk has 0\.0 GB free.*smaller --size"):
+        with pytest.raises(UserError, match=r"needs 4\.8 kB more where the disk has 4\.8 kB free.*smaller --size"):
             pack(root, target, SIZE)
     assert pack(root, target, 8).size == 8, "what was refused was not begun"

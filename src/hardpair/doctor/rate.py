@@ -9,11 +9,12 @@ import torch
 
 from hardpair.data import open_images
 from hardpair.doctor.compute import cores
-from hardpair.doctor.finding import Finding, good, several, warning
+from hardpair.doctor.finding import Finding, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.step import Stepper
+from hardpair.words import several
 
 LONG = 0.5  # seconds of each measurement
 WORTH = 1.25  # how much faster another number of threads must be to be worth a word

@@ -24,6 +24,7 @@ from hardpair.train.meter import Meter
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper
+from hardpair.words import several
 
 LOG_EVERY = 10  # steps
 TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no reason to worry
@@ -191,11 +192,12 @@ class Trainer:
     def _describe(self) -> str:
         recipe, images = self.recipe, self.images
         parameters = sum(p.numel() for p in self.method.encoder.parameters()) / 1e6
-        skipped = f"; {len(images.skipped)} files could not be used (log.jsonl lists them)" if images.skipped else ""
+        files = several(len(images.skipped), "file")
+        skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
         return (
             f"{recipe.method} on {len(images):,} images of {images.name} at {images.size} px{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
-            f"{recipe.epochs} epochs of {self.stepper.steps_per_epoch} steps on {self._place()}"
+            f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')} on {self._place()}"
         )
 
     def _place(self) -> str:
