@@ -23,7 +23,7 @@ from hardpair.train.log import Log
 from hardpair.train.meter import Meter
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
-from hardpair.train.step import Done, Stepper
+from hardpair.train.step import Done, Stepper, recipe_draw
 from hardpair.words import several
 
 LOG_EVERY = 10  # steps
@@ -88,15 +88,9 @@ class Trainer:
                 )
                 return Outcome("stopped", self.step, number) if stopped else Outcome("paused", self.step)
             display.say("finishing: the hardest pairs, where the method mines any")
-            write_pairs(
-                self.run / "pairs.json",
-                self.method,
-                self.images,
-                batch_size=self.recipe.batch_size,
-                seed=self.recipe.seed,
-                device=self.device,
-                view_size=self.recipe.view_pixels,
-            )
+            whole_batch = torch.arange(self.recipe.batch_size, device=self.device)
+            draw = recipe_draw(self.recipe, 0, whole_batch)
+            write_pairs(self.run / "pairs.json", self.method, self.images, draw)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
