@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from hardpair import processes
 from hardpair.data import Images
@@ -68,9 +69,19 @@ def record(case: str, dtype: torch.dtype, *, shard: bool = False) -> dict[str, T
     set_precision(dtype)
     try:
         stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"), shard=shard)
-        return {**first_step(stepper), **after_steps(stepper)}
+        found = {**first_step(stepper), **after_steps(stepper)}
+        if shard:
+            in_parts(stepper)
+        return found
     finally:
         set_precision(torch.float32)
+
+
+def in_parts(stepper: Stepper) -> None:
+    """No process holds the whole of any weight, be it trained or averaged."""
+    for name, parameter in stepper.method.named_parameters():
+        assert isinstance(parameter, DTensor), f"{name} is not cut"
+        assert parameter.to_local().numel() < parameter.numel(), f"{name} is held as a whole"
 
 
 def set_precision(dtype: torch.dtype) -> None:
