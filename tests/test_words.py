@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpair.words import scaled, several
+from hardpair.words import scaled, several, sides
 
 
 def test_one_is_one_and_all_else_are_several():
@@ -28,3 +28,8 @@ def test_one_is_one_and_all_else_are_several():
 )
 def test_the_prefix_keeps_numbers_short(value, words):
     assert scaled(value, "B") == words
+
+
+def test_the_size_of_views_is_said_where_it_is_another():
+    assert sides(32, 24) == "32 px, views of 24 px"
+    assert sides(32, 32) == "32 px"

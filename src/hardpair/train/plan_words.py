@@ -6,7 +6,7 @@ from typing import Any
 
 from hardpair.options import A100_TFLOPS
 from hardpair.train.plan import FREE, Plan
-from hardpair.words import scaled, several
+from hardpair.words import scaled, several, sides
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -35,9 +35,10 @@ Row = tuple[str, str, str]  # name, value, note
 def _title(plan: Plan) -> str:
     recipe = plan.recipe
     kernels = " with selective kernels" * recipe.sk
+    size = sides(recipe.image_size, recipe.view_pixels)
     return (
         f"{recipe.name} on {several(plan.gpus.count, 'GPU')}: {recipe.method}, {recipe.encoder} of width "
-        f"{recipe.width:g}{kernels}, {recipe.image_size} px, batch {recipe.batch_size:,}, {recipe.optimiser}"
+        f"{recipe.width:g}{kernels}, {size}, batch {recipe.batch_size:,}, {recipe.optimiser}"
     )
 
 

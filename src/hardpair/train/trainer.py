@@ -24,7 +24,7 @@ from hardpair.train.meter import Meter
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
-from hardpair.words import several
+from hardpair.words import several, sides
 
 LOG_EVERY = 10  # steps
 TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no reason to worry
@@ -188,8 +188,9 @@ class Trainer:
         parameters = sum(p.numel() for p in self.method.encoder.parameters()) / 1e6
         files = several(len(images.skipped), "file")
         skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
+        size = sides(images.size, recipe.view_pixels)
         return (
-            f"{recipe.method} on {len(images):,} images of {images.name} at {images.size} px{skipped}; "
+            f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
             f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')} on {self._place()}"
         )
