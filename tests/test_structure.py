@@ -22,7 +22,7 @@ LAYERS = [
     "doctor",
     "cli",
 ]
-FREE = {"arguments", "errors", "files", "options", "pixels", "processes"}
+FREE = {"arguments", "errors", "files", "options", "pixels", "processes", "words"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),

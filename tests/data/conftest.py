@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packing import PART, TESTED, TRAINED
 from PIL import Image
+
+from hardpair.data import folder
 
 Paint = Callable[..., Path]
 
@@ -52,3 +55,34 @@ def claim_size() -> Callable[[Path, int, int], None]:
         path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
 
     return write
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where to pack to."""
+    return tmp_path / "packed"
+
+
+@pytest.fixture
+def pictures(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Thirty to train on, one of them broken, and ten to test with; four are decoded, and packed, at a time."""
+    monkeypatch.setattr(folder, "AT_ONCE", PART)
+    for k in range(TRAINED):
+        paint(f"train/{'ab'[k % 2]}/{k:02}.png", (8 * k, k, 255 - k))
+    for k in range(TESTED):
+        paint(f"test/a/{k}.png", (k, 20 * k, 100))
+    (root / "train/a/02.png").write_bytes(b"rubbish")
+    return root
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all files that are decoded from now on."""
+    decode, names = folder.decode_file, []
+
+    def spy(path: Path, size: int) -> object:
+        names.append(path.name)
+        return decode(path, size)
+
+    monkeypatch.setattr(folder, "decode_file", spy)
+    return names

@@ -58,11 +58,6 @@ def same(packed: Images, real: Images) -> None:
         assert getattr(packed, field) == getattr(real, field), field
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "packed"
-
-
 @pytest.mark.parametrize("lay_out", LAYOUTS, ids=lambda layout: layout.__name__)
 def test_packed_images_are_those_of_the_folder(
     root: Path, paint: Paint, target: Path, monkeypatch: pytest.MonkeyPatch, lay_out: Callable[[Paint, Path], None]
@@ -203,6 +198,6 @@ def test_a_disk_without_room_is_refused_before_anything_is_decoded(
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 11 * 3 * SIZE**2 - 1}))
         patch.setattr("hardpair.data.folder.decode_file", None)
-        with pytest.raises(UserError, match=r"needs 0\.0 GB more where the disk has 0\.0 GB free.*smaller --size"):
+        with pytest.raises(UserError, match=r"needs 4\.8 kB more where the disk has 4\.8 kB free.*smaller --size"):
             pack(root, target, SIZE)
     assert pack(root, target, 8).size == 8, "what was refused was not begun"

@@ -21,11 +21,6 @@ def pictures(root: Path, paint: Paint) -> Path:
     return root
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "packed"
-
-
 def test_nothing_to_say(pictures: Path, target: Path) -> None:
     index = pack(pictures, target, 8)
     assert (index.repeated, index.leaked) == (0, 0)

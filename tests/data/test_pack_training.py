@@ -99,14 +99,14 @@ def test_the_whole_way_in_real_processes(hardpair: Command, photos: Path, tmp_pa
         (tmp_path / "kept.png").replace(photos / "train/heads/0.png")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "packed: 299 train and 40 test images of 2 classes, 16 px, 0.3 MB",
+        "packed: 299 train and 40 test images of 2 classes, 16 px, 260.4 kB",
         "1 file could not be used; quarantine.txt says why",
         "use it with: --data packed --image-size 16",
     ]
     small = ["--encoder", "resnet10", "--width", ".0625", "--epochs", "1", "--run", "run"]
     done = hardpair("pretrain", "--data", "packed", "--image-size", "16", *small)
     assert done.returncode == 0, done.stderr
-    assert "hnpm on 299 images of packed/train at 16 px; 1 files could not be used" in done.stdout
+    assert "hnpm on 299 images of packed/train at 16 px; 1 file could not be used" in done.stdout
 
 
 @pytest.fixture

@@ -1,21 +1,26 @@
 """Faults of an installation, a processor, a disk or a network, each with its words."""
 
+import dataclasses
 import json
 import resource
 import shutil
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from hardpair.doctor import compute, rate, run, together
+from hardpair.data import open_images
+from hardpair.doctor import compute, rate, run, together, worker
 from hardpair.doctor.disk import check_disk
 from hardpair.doctor.installation import check_installation
 from hardpair.doctor.options import Doctor
 from hardpair.doctor.rate import Speed
+from hardpair.doctor.tiny import TINY
 from hardpair.doctor.together import advice_on, check_together
 from hardpair.doctor.worker import distances
+from hardpair.train.step import Stepper
 
 
 def levels(findings) -> list[str]:
@@ -146,3 +151,12 @@ def test_two_processes_that_learn_something_else(wrong):
     assert together._equal({"met": True, "loss": 0.0, "gradients": 1e-12}, "").level == "good"
     assert together._equal({"met": True, **apart}, "").level == "bad"
     assert together._equal({"met": True}, "KeyError: x").found == "not compared: KeyError: x"
+
+
+def test_the_step_that_two_processes_compare_is_that_of_training(monkeypatch):
+    """Also where views are smaller than the images."""
+    recipe = dataclasses.replace(TINY, image_size=16, view_size=0.5)
+    monkeypatch.setattr(worker, "TINY", recipe)
+    stepper = Stepper(recipe, open_images(recipe.data, "train", size=16, root=Path()), worker.CPU)
+    stepper.method.train()
+    assert torch.equal(worker.first_step()["loss"], stepper.take(0).outputs["loss"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from hardpair import processes
 from hardpair.data import Images
@@ -14,7 +15,7 @@ from hardpair.methods import METHODS
 from hardpair.recipes import Recipe
 from hardpair.train.group import process_group
 from hardpair.train.step import Stepper
-from hardpair.views import Draw, colour, geometry, randaugment, view
+from hardpair.views import colour, geometry, randaugment, view
 
 BATCH, SIZE, STEPS = 16, 32, 2
 HNPM = {
@@ -69,9 +70,19 @@ def record(case: str, dtype: torch.dtype, *, shard: bool = False) -> dict[str, T
     set_precision(dtype)
     try:
         stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"), shard=shard)
-        return {**first_step(stepper), **after_steps(stepper)}
+        found = {**first_step(stepper), **after_steps(stepper)}
+        if shard:
+            in_parts(stepper)
+        return found
     finally:
         set_precision(torch.float32)
+
+
+def in_parts(stepper: Stepper) -> None:
+    """No process holds the whole of any weight, be it trained or averaged."""
+    for name, parameter in stepper.method.named_parameters():
+        assert isinstance(parameter, DTensor), f"{name} is not cut"
+        assert parameter.to_local().numel() < parameter.numel(), f"{name} is held as a whole"
 
 
 def set_precision(dtype: torch.dtype) -> None:
@@ -87,7 +98,7 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     """Forward and backward; nothing is moved."""
     stepper.method.train()
     rows = stepper.rows(0)
-    views = stepper.method.views(stepper.images.batch(rows), Draw(0, 0, stepper.positions, rows=rows))
+    views = stepper.method.views(stepper.images.batch(rows), stepper.draw(0, rows))
     outputs = stepper.forward(views)
     outputs["loss"].backward()
     found = {"rows": processes.gather(rows), "view": processes.gather(views[0])}

@@ -120,6 +120,14 @@ def test_changed_images_are_refused(small_recipe, tmp_path, monkeypatch):
     assert pretrain(recipe, tmp_path / "run", resume=True).status == "finished"  # 9 images: the last batch is short
 
 
+@pytest.mark.parametrize(("view_size", "size"), [(0.5, "16 px, views of 8 px"), (1.0, "16 px")])
+def test_a_run_says_what_it_is(small_recipe, tmp_path, capsys, view_size, size):
+    recipe = dataclasses.replace(small_recipe, image_size=16, view_size=view_size, epochs=1)
+    pretrain(recipe, tmp_path / "run", until=1)
+    words = f"hnpm on 5,000 images of sample/train at {size}; resnet10, width 0.0625, 0.0 M parameters; "
+    assert capsys.readouterr().out.startswith(f"{words}1 epoch of 20 steps on ")
+
+
 def test_a_finished_run_is_left_alone(finished_run, small_recipe, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.is_file()}
     assert pretrain(small_recipe, finished_run, resume=True) == Outcome("finished", 40)

@@ -199,6 +199,12 @@ def test_table_and_json_say_the_same():
     assert sum(content["memory"].values()) == 2 * content["memory"]["total"]
 
 
+@pytest.mark.parametrize(("view_size", "size"), [(0.75, "32 px, views of 24 px"), (1.0, "32 px")])
+def test_the_title_says_how_large_views_are(view_size, size):
+    title = plan_text(make_plan(small("simclr", view_size=view_size), Gpus(2))).splitlines()[0]
+    assert title == f"demo/simclr on 2 GPUs: simclr, resnet10 of width 0.25, {size}, batch 16, adam"
+
+
 def test_what_is_assumed_is_said():
     text = plan_text(make_plan(find_recipe("imagenet/instdisc"), Gpus(1), images=1000))
     assert "1,000 images of imagenet, as given" in text

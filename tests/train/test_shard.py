@@ -1,5 +1,7 @@
 """A method cut among processes: how it is cut, saved and continued. That it learns the same is in test_shared_steps."""
 
+from pathlib import Path
+
 import lives
 import pytest
 import torch
@@ -8,9 +10,9 @@ from together import together
 from torch import nn
 
 from hardpair.errors import UserError
-from hardpair.methods import METHODS
+from hardpair.methods import METHODS, Method
 from hardpair.models import build_encoder, load_encoder
-from hardpair.train import pretrain
+from hardpair.train import pretrain, shard, step
 from hardpair.train.shard import BLOCKS, pieces
 
 
@@ -25,10 +27,23 @@ def test_pieces_hold_every_parameter_once():
     assert sum(isinstance(piece, nn.Linear) for piece in found) == 2 * 2 + 2  # heads, predictor
 
 
+def live_in_parts(run: Path, until: int) -> None:
+    """A life on one of several processes, which does cut its method."""
+    done = []
+
+    def cut(method: Method, device: str) -> Method:
+        done.append(method)
+        return shard.cut(method, device)
+
+    step.cut = cut
+    lives.live(run, 1, until, True)
+    assert len(done) == 1
+
+
 def test_a_cut_run_resumes_to_the_bit(tmp_path):
-    together(2, lives.live, tmp_path / "straight", 1, 6, True)
+    together(2, live_in_parts, tmp_path / "straight", 6)
     for until in (4, 6):
-        together(2, lives.live, tmp_path / "stopped", 1, until, True)
+        together(2, live_in_parts, tmp_path / "stopped", until)
     expected, found = state(tmp_path / "straight", 6), state(tmp_path / "stopped", 6)
     assert expected.keys() == found.keys()
     assert all(torch.equal(value, found[name]) for name, value in expected.items())
@@ -38,7 +53,7 @@ def test_a_cut_run_resumes_to_the_bit(tmp_path):
 def test_a_whole_checkpoint_is_cut_and_put_together_again(tmp_path):
     lives.live(tmp_path / "run", epochs=1, until=4)
     before = state(tmp_path / "run", 4)
-    together(2, lives.live, tmp_path / "run", 1, 4, True)  # takes no step: reads, cuts, puts together, saves
+    together(2, live_in_parts, tmp_path / "run", 4)  # takes no step: reads, cuts, puts together, saves
     after = state(tmp_path / "run", 4)
     assert before.keys() == after.keys()
     assert all(torch.equal(value, after[name]) for name, value in before.items())

@@ -9,6 +9,7 @@ from hardpair.ablate.options import Ablate, Which
 from hardpair.compare.plan import given_conditions, under_conditions
 from hardpair.errors import UserError
 from hardpair.recipes import RECIPES, Recipe, Setting, find_recipe
+from hardpair.words import several
 
 METHOD = "hnpm"
 SETTLED: Mapping[str, Setting] = {"tau": 0.5, "mine": True, "block_student_gradient": True}
@@ -67,7 +68,7 @@ class Job:
         return tuple(epoch * self.steps_an_epoch for epoch in self.epochs)
 
     def __str__(self) -> str:
-        return f"{self.variant.label}, seed {self.seed}, {self.recipe.epochs} epoch{'s' * (self.recipe.epochs > 1)}"
+        return f"{self.variant.label}, seed {self.seed}, {several(self.recipe.epochs, 'epoch')}"
 
 
 def base_recipe(options: Ablate) -> Recipe:

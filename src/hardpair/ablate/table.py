@@ -8,6 +8,7 @@ from hardpair.ablate.options import Which
 from hardpair.ablate.paper import FIGURE_2, PUBLISHED, published, verdict
 from hardpair.ablate.results import Row
 from hardpair.compare import words
+from hardpair.words import several
 
 HEADINGS = ("variant", "seeds", "linear top-1", "control", "knn top-1", "control", "loss", "mined", "rank")
 NOTES = (
@@ -60,7 +61,7 @@ def plain_text(about: About, rows: Sequence[Row]) -> str:
 def title(about: About) -> str:
     """What was held equal, in a line."""
     equal = words.conditions(about.conditions, about.data, about.seeds)
-    return ", ".join([*equal, f"{about.epochs} epoch{'s' * (about.epochs > 1)}"])
+    return ", ".join([*equal, several(about.epochs, "epoch")])
 
 
 def in_words(about: About) -> list[str]:

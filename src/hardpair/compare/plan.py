@@ -9,6 +9,7 @@ from typing import Any
 from hardpair.compare.options import Compare
 from hardpair.errors import UserError, nearest
 from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
+from hardpair.words import several
 
 SHARED = ("data", "image_size", "view_size", "encoder", "width", "small_images", "batch_size")
 """What all methods of a comparison have in common."""
@@ -31,10 +32,8 @@ class Job:
         return self.cost * self.recipe.epochs
 
     def __str__(self) -> str:
-        plural = "s" * (self.recipe.epochs > 1)
-        return (
-            f"{self.method}, seed {self.seed}, {self.recipe.epochs} epoch{plural} ({self.cost:.1f} forwards an image)"
-        )
+        epochs = several(self.recipe.epochs, "epoch")
+        return f"{self.method}, seed {self.seed}, {epochs} ({self.cost:.1f} forwards an image)"
 
 
 def chosen_methods(options: Compare) -> list[str]:

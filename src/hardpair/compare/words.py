@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hardpair.words import several
+
 Lines = Sequence[Sequence[str]]
 """The headings of a table, then the cells of each row."""
 
@@ -37,7 +39,7 @@ def conditions(shared: Mapping[str, Any], data: Mapping[str, Any], seeds: int) -
         f"{shared['encoder']} of width {shared['width']:g}{stem}",
         f"{data['images']:,} images of {data['name']} at {shared['image_size']} px{smaller}",
         f"batch {shared['batch_size']}",
-        f"{seeds} seed{'s' * (seeds > 1)}",
+        several(seeds, "seed"),
     ]
 
 

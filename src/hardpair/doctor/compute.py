@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hardpair.doctor.finding import Finding, bad, good, several, warning
+from hardpair.doctor.finding import Finding, bad, good, warning
 from hardpair.doctor.options import Doctor
+from hardpair.words import several
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # how much of the cores a container may use
 CLOSE = {"cpu": 1e-4, "cuda": 1e-2}  # largest error ÷ largest value; GPUs may convolve in TF32, with ten bits

@@ -12,6 +12,7 @@ from hardpair.doctor.finding import Finding, bad, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import find_recipe
 from hardpair.train.plan import Gpus, make_plan
+from hardpair.words import scaled
 
 TRIAL = 64_000_000  # bytes written and read
 BLOCK = 1_000_000
@@ -34,8 +35,8 @@ def _nearest_folder(runs: Path) -> Path:
 def _room(place: Path) -> Finding:
     free = shutil.disk_usage(place).free
     needed = make_plan(find_recipe("demo"), Gpus(1)).disk.checkpoints_while_saving
-    found = f"{free / 1e9:,.1f} GB free at {place}; the demo keeps two checkpoints, and a third while it is written: "
-    found += f"{needed / 1e6:.0f} MB"
+    found = f"{scaled(free, 'B')} free at {place}; the demo keeps two checkpoints, and a third while it is written: "
+    found += scaled(needed, "B")
     return good("disk room", found) if free > needed else bad("disk room", found, f"free some space, or {ELSEWHERE}")
 
 
@@ -45,7 +46,7 @@ def _speed(place: Path) -> Finding:
             written, read = _write(file), _read(file)
     except OSError as error:
         return bad("disk speed", f"{place}: cannot be written ({error.strerror or error})", ELSEWHERE)
-    found = f"writes {written / 1e6:,.0f} MB/s to the disk itself, reads {read / 1e6:,.0f} MB/s"
+    found = f"writes {scaled(written, 'B/s')} to the disk itself, reads {scaled(read, 'B/s')}"
     if written < SLOW:
         return warning("disk speed", found, f"checkpoints will hold training up: {ELSEWHERE}, or save them less often")
     return good("disk speed", found)

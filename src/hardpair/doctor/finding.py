@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hardpair.words import several
+
 Level = Literal["good", "warning", "bad"]
 
 
@@ -41,8 +43,3 @@ def summary(findings: Sequence[Finding], seconds: float) -> str:
     bads, warnings = (sum(f.level == level for f in findings) for level in ("bad", "warning"))
     verdict = f"{several(bads, 'check')} bad" if bads else "nothing is bad"
     return f"{verdict}, {several(warnings, 'warning')}; {several(len(findings), 'check')} in {seconds:.0f} s"
-
-
-def several(count: int, word: str) -> str:
-    """3 images, 1 image, 0 images."""
-    return f"{count:,} {word}{'s' * (count != 1)}"

@@ -17,9 +17,10 @@ from hardpair.data.layout import list_split
 from hardpair.data.names import NAMES, as_folder
 from hardpair.data.packed import is_packed, open_packed, read_index
 from hardpair.data.packed.index import QUARANTINE
-from hardpair.doctor.finding import Finding, bad, good, several, warning
+from hardpair.doctor.finding import Finding, bad, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError, printable
+from hardpair.words import several
 
 SIZE = 32  # pixels; images that are equal at this size are equal
 MOST = 10_000  # files of a split that are opened

@@ -9,12 +9,12 @@ import torch
 
 from hardpair.data import open_images
 from hardpair.doctor.compute import cores
-from hardpair.doctor.finding import Finding, good, several, warning
+from hardpair.doctor.finding import Finding, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.step import Stepper
-from hardpair.views import Draw
+from hardpair.words import several
 
 LONG = 0.5  # seconds of each measurement
 WORTH = 1.25  # how much faster another number of threads must be to be worth a word
@@ -47,8 +47,7 @@ def _measure(stepper: Stepper, threads: int) -> Speed:
 
     def views(step: int) -> None:
         rows = stepper.rows(step)
-        draw = Draw(0, step, stepper.positions, rows=rows.to(stepper.device), size=stepper.recipe.view_pixels)
-        stepper.method.views(stepper.images.batch(rows).to(stepper.device), draw)
+        stepper.method.views(stepper.images.batch(rows).to(stepper.device), stepper.draw(step, rows))
 
     return Speed(_seconds(views, stepper.device), _seconds(stepper.take, stepper.device))
 

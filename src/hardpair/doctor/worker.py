@@ -15,7 +15,6 @@ from hardpair.doctor.tiny import TINY
 from hardpair.files import write_atomically
 from hardpair.train.group import process_group
 from hardpair.train.step import Stepper
-from hardpair.views import Draw
 
 CPU = torch.device("cpu")
 TOLD = "told.json"
@@ -51,8 +50,7 @@ def first_step() -> dict[str, Tensor]:
     stepper = Stepper(TINY, images, CPU)
     stepper.method.train()
     rows = stepper.rows(0)
-    views = stepper.method.views(images.batch(rows), Draw(TINY.seed, 0, stepper.positions, rows=rows))
-    loss = stepper.forward(views)["loss"]
+    loss = stepper.forward(stepper.method.views(images.batch(rows), stepper.draw(0, rows)))["loss"]
     loss.backward()
     gradients = [p.grad.flatten() for p in stepper.trained if p.grad is not None]
     return {"loss": processes.mean(loss), "gradients": torch.cat(gradients)}

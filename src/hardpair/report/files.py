@@ -9,6 +9,7 @@ from typing import Any
 from hardpair.errors import UserError
 from hardpair.files import MOST_BYTES, parse_json, read_plain
 from hardpair.report.words import numeric
+from hardpair.words import several
 
 MOST = 64_000_000  # bytes of a file that is shown; beyond that a page could not show it either
 Record = dict[str, Any]
@@ -111,9 +112,7 @@ def _read_lines(path: Path, notes: list[str]) -> list[Record]:
     parsed = [_parse(line) for line in lines]
     kept = [line for line in parsed if line is not None]
     if damaged := len(parsed) - len(kept):
-        notes.append(
-            f"{path.name}: {damaged} line{'s' * (damaged > 1)} could not be read and {_were(damaged)} left out."
-        )
+        notes.append(f"{path.name}: {several(damaged, 'line')} could not be read and {_were(damaged)} left out.")
     return kept
 
 

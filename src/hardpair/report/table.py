@@ -6,6 +6,7 @@ from hardpair.errors import printable
 from hardpair.report.files import Record, Run, mapping, read_run
 from hardpair.report.opening import ending, what_was_done
 from hardpair.report.words import metric_name, numeric, signed
+from hardpair.words import several
 
 _HEADINGS = ("protocol", "tested on", "metric", "encoder", "random", "gain")
 _NUMBERS = 3  # the last columns are numbers and line up on the right
@@ -61,5 +62,5 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _amiss(run: Run) -> list[str]:
     warned = len(run.events("warning"))
-    logged = f"The log holds {warned} warning{'s' * (warned > 1)}; the page shows them." if warned else None
+    logged = f"The log holds {several(warned, 'warning')}; the page shows them." if warned else None
     return [text for text in (ending(run), logged, *run.notes) if text]

@@ -8,6 +8,7 @@ from hardpair.report.files import Record, Run
 from hardpair.report.markup import Html, element, folded, join, paragraph, section
 from hardpair.report.opening import ending
 from hardpair.report.words import count, number, numeric, percent
+from hardpair.words import several
 
 
 def curves(run: Run) -> Html:
@@ -102,5 +103,5 @@ def _skipped(run: Run) -> list[str]:
     skipped = run.start.get("skipped")
     if not isinstance(skipped, list) or not skipped:
         return []
-    files = "1 file" if len(skipped) == 1 else f"{count(len(skipped))} files"
+    files = several(len(skipped), "file")
     return [f"{files} could not be used and {'was' if len(skipped) == 1 else 'were'} skipped; the details say why."]

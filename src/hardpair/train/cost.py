@@ -7,8 +7,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from hardpair.data import Images
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
-from hardpair.train.step import build_method, fresh_encoder
-from hardpair.views import Draw, plain_view
+from hardpair.train.step import build_method, fresh_encoder, recipe_draw
+from hardpair.views import plain_view
 
 MOST = 256  # images counted at once
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
         method = build_method(recipe, images).to(device).train()
         plain = fresh_encoder(recipe).to(device)
     rows = rows.to(device)
-    views = method.views(batch, Draw(recipe.seed, 0, positions=rows, rows=rows, size=recipe.view_pixels))
+    views = method.views(batch, recipe_draw(recipe, 0, rows, rows))
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         plain(plain_view(batch))
     return step_operations(method, views) / int(forward.get_total_flops())

@@ -21,15 +21,16 @@ SHOWN = 24
 LOOKED_AT = 5_000  # images; enough to find hard pairs, and a few seconds of work
 
 
-def write_pairs(
-    path: Path, method: Method, images: Images, *, batch_size: int, seed: int, device: torch.device, view_size: int = 0
-) -> None:
-    """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines."""
-    draw = Draw(seed, 0, torch.arange(batch_size, device=device), size=view_size).within("gallery")
-    found = _mine(method, images, draw)
+def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
+    """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines.
+
+    The draw is of a whole batch; its step and rows are set here, and its numbers are not those of training.
+    """
+    found = _mine(method, images, draw.within("gallery"))
     if found is None:
         return
     anchor, negative, distance, candidates = found
+    batch_size = len(draw.positions)
     content = {
         "images": whole_batches(images, batch_size) * batch_size,
         "mined": len(anchor),

@@ -6,8 +6,7 @@ from typing import Any
 
 from hardpair.options import A100_TFLOPS
 from hardpair.train.plan import FREE, Plan
-
-PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+from hardpair.words import scaled, several, sides
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -36,9 +35,10 @@ Row = tuple[str, str, str]  # name, value, note
 def _title(plan: Plan) -> str:
     recipe = plan.recipe
     kernels = " with selective kernels" * recipe.sk
+    size = sides(recipe.image_size, recipe.view_pixels)
     return (
-        f"{recipe.name} on {_several(plan.gpus.count, 'GPU')}: {recipe.method}, {recipe.encoder} of width "
-        f"{recipe.width:g}{kernels}, {recipe.image_size} px, batch {recipe.batch_size:,}, {recipe.optimiser}"
+        f"{recipe.name} on {several(plan.gpus.count, 'GPU')}: {recipe.method}, {recipe.encoder} of width "
+        f"{recipe.width:g}{kernels}, {size}, batch {recipe.batch_size:,}, {recipe.optimiser}"
     )
 
 
@@ -53,7 +53,7 @@ def _work(plan: Plan) -> Iterator[Row]:
     yield "an image, forward and backward", scaled(work.step_per_image, "FLOP"), ""
     forwards = f"of {scaled(work.encoder_per_image, 'FLOP')} each"
     yield "the same in forwards of the encoder", f"{work.forward_equivalents:.2f}", forwards
-    yield "steps", f"{work.steps:,}", f"{_several(recipe.epochs, 'epoch')} of {plan.images // recipe.batch_size:,}"
+    yield "steps", f"{work.steps:,}", f"{several(recipe.epochs, 'epoch')} of {plan.images // recipe.batch_size:,}"
     yield "whole run", scaled(work.total, "FLOP"), ""
 
 
@@ -131,12 +131,6 @@ def assumptions(plan: Plan) -> list[str]:
     ]
 
 
-def scaled(value: float, unit: str) -> str:
-    """With a prefix: 15.5 GB."""
-    power = min(int(math.log10(value) // 3), len(PREFIXES) - 1) if value >= 1 else 0
-    return f"{value / 1000**power:.1f} {PREFIXES[power]}{unit}"
-
-
 def duration(seconds: float) -> str:
     """In the unit that gives a number people can grasp."""
     for limit, unit, name in ((1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
@@ -147,7 +141,3 @@ def duration(seconds: float) -> str:
 
 def _millions(count: int) -> str:
     return f"{count / 1e6:,.2f} M"
-
-
-def _several(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"

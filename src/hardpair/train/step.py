@@ -40,6 +40,11 @@ def build_method(recipe: Recipe, images: Images) -> Method:
     return method
 
 
+def recipe_draw(recipe: Recipe, step: int, positions: Tensor, rows: Tensor | None = None) -> Draw:
+    """How a recipe's views are drawn at these positions of its batch: by its seed, and as large as it says."""
+    return Draw(recipe.seed, step, positions, rows=rows, size=recipe.view_pixels)
+
+
 @dataclass(frozen=True)
 class Done:
     """What came of a step."""
@@ -84,10 +89,8 @@ class Stepper:
         images = self.images.batch(rows).to(self.device, non_blocking=True)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
-        seen = rows.to(self.device, non_blocking=True)
-        draw = Draw(self.recipe.seed, step, self.positions, rows=seen, size=self.recipe.view_pixels)
         _copy(self.statistics, self.statistics_before)
-        outputs = self.forward(self.method.views(images, draw))
+        outputs = self.forward(self.method.views(images, self.draw(step, rows)))
         outputs["loss"].backward()
         norm = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
         outputs["gradient_norm"] = processes.whole(norm)
@@ -109,6 +112,10 @@ class Stepper:
             self.epoch = epoch
             self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
         return processes.own_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
+
+    def draw(self, step: int, rows: Tensor) -> Draw:
+        """How the views of these rows are drawn in a step."""
+        return recipe_draw(self.recipe, step, self.positions, rows.to(self.device, non_blocking=True))
 
     def _agree_on_statistics(self) -> None:
         """Batch norms that see only their process's part of the batch would drift apart: all take the mean."""

@@ -23,7 +23,8 @@ from hardpair.train.log import Log
 from hardpair.train.meter import Meter
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
-from hardpair.train.step import Done, Stepper
+from hardpair.train.step import Done, Stepper, recipe_draw
+from hardpair.words import several, sides
 
 LOG_EVERY = 10  # steps
 TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no reason to worry
@@ -87,15 +88,9 @@ class Trainer:
                 )
                 return Outcome("stopped", self.step, number) if stopped else Outcome("paused", self.step)
             display.say("finishing: the hardest pairs, where the method mines any")
-            write_pairs(
-                self.run / "pairs.json",
-                self.method,
-                self.images,
-                batch_size=self.recipe.batch_size,
-                seed=self.recipe.seed,
-                device=self.device,
-                view_size=self.recipe.view_pixels,
-            )
+            whole_batch = torch.arange(self.recipe.batch_size, device=self.device)
+            draw = recipe_draw(self.recipe, 0, whole_batch)
+            write_pairs(self.run / "pairs.json", self.method, self.images, draw)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
@@ -191,11 +186,13 @@ class Trainer:
     def _describe(self) -> str:
         recipe, images = self.recipe, self.images
         parameters = sum(p.numel() for p in self.method.encoder.parameters()) / 1e6
-        skipped = f"; {len(images.skipped)} files could not be used (log.jsonl lists them)" if images.skipped else ""
+        files = several(len(images.skipped), "file")
+        skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
+        size = sides(images.size, recipe.view_pixels)
         return (
-            f"{recipe.method} on {len(images):,} images of {images.name} at {images.size} px{skipped}; "
+            f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
-            f"{recipe.epochs} epochs of {self.stepper.steps_per_epoch} steps on {self._place()}"
+            f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')} on {self._place()}"
         )
 
     def _place(self) -> str:

@@ -7,6 +7,7 @@ from hardpair.data.packed.index import DUPLICATES, QUARANTINE, Index, read_index
 from hardpair.data.packed.writing import pack
 from hardpair.errors import UserError, printable
 from hardpair.options import Pack
+from hardpair.words import scaled, several
 
 MOST_LINES = 20  # of damage; nobody reads more
 
@@ -36,14 +37,14 @@ def _summary(target: Path, index: Index) -> list[str]:
     classes = len(index.splits["train"].classes)
     length = sum(index.bytes_of(split) for split in index.splits)
     kind = f"of {classes:,} classes" if classes else "without labels"
-    lines = [f"{target}: {splits} images {kind}, {index.size} px, {_bytes(length)}"]
+    lines = [f"{target}: {splits} images {kind}, {index.size} px, {scaled(length, 'B')}"]
     if skipped := sum(packed.skipped for packed in index.splits.values()):
-        lines.append(f"{_several(skipped, 'file')} could not be used; {QUARANTINE} says why")
+        lines.append(f"{several(skipped, 'file')} could not be used; {QUARANTINE} says why")
     if index.repeated:
-        lines.append(f"{_several(index.repeated, 'image')} too many, equal to another; {DUPLICATES} lists them")
+        lines.append(f"{several(index.repeated, 'image')} too many, equal to another; {DUPLICATES} lists them")
     if index.leaked:
         lines.append(
-            f"{_several(index.leaked, 'test image')} also to train on, so that scores on them are too good: "
+            f"{several(index.leaked, 'test image')} also to train on, so that scores on them are too good: "
             f"remove them from one side and pack anew; {DUPLICATES} lists them"
         )
     return [*lines, f"use it with: --data {target} --image-size {index.size}"]
@@ -60,13 +61,5 @@ def _check(folder: Path) -> int:
         return 1
     splits = read_index(folder).splits.values()
     parts, images = sum(len(packed.parts) for packed in splits), sum(packed.images for packed in splits)
-    print(f"{folder}: sound, every byte of {images:,} images in {_several(parts, 'part')}")
+    print(f"{folder}: sound, every byte of {images:,} images in {several(parts, 'part')}")
     return 0
-
-
-def _several(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
-
-
-def _bytes(length: int) -> str:
-    return f"{length / 1e9:,.1f} GB" if length >= 1e9 else f"{length / 1e6:,.1f} MB"

@@ -26,6 +26,7 @@ from hardpair.data.packed.index import (
 from hardpair.data.packed.journal import HASH, DonePart, Heading, Journal, open_journal, write_whole
 from hardpair.data.packed.publishing import publish, skipped_lines, write_quarantine
 from hardpair.errors import UserError, printable, require_range
+from hardpair.words import scaled
 
 Listings = dict[Split, Listing]
 
@@ -89,7 +90,7 @@ def _refuse_full_disk(target: Path, listings: Listings, journal: Journal, size: 
     needed, free = (files - done) * 3 * size**2, shutil.disk_usage(target).free
     if needed > free:
         raise UserError(
-            f"{target}: needs {needed / 1e9:,.1f} GB more where the disk has {free / 1e9:,.1f} GB free; make room, "
+            f"{target}: needs {scaled(needed, 'B')} more where the disk has {scaled(free, 'B')} free; make room, "
             "choose another disk, or give a smaller --size"
         )
 

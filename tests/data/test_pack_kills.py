@@ -1,0 +1,154 @@
+"""Packing that is killed or interrupted at any moment loses one part at most: real processes, real signals."""
+
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from io import FileIO
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from packing import FILES, PART, SIZE, as_if_nothing_had_been
+from together import SERVER
+
+from hardpair import cli
+from hardpair.data import folder, open_images
+from hardpair.data.packed import journal, publishing, writing
+from hardpair.data.packed.writing import pack
+from hardpair.errors import UserError
+
+KILLED = -signal.SIGKILL
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def half(file: FileIO, content: bytes | memoryview) -> None:
+    whole = memoryview(content).cast("B")
+    file.write(whole[: len(whole) // 2])
+
+
+def leave_a_draft(folder: Path, _: object) -> None:
+    (folder / ".packed.json.7.tmp").write_text("{")
+
+
+# Which function is the last to be called, at which call, and what of it is still done.
+MOMENTS: dict[str, tuple[object, str, int, Callable[..., object]]] = {
+    "inside a part": (writing, "write_whole", 2 * PART + 1, half),  # of which the first lacks one image
+    "pixels written": (writing.os, "fsync", 3, nothing),
+    "half a line": (journal, "write_whole", 4, half),  # the first is the heading
+    "between parts": (journal.Journal, "add", 3, journal.Journal.add),
+    "half the index": (publishing, "write_index", 1, leave_a_draft),
+    "all but the end": (publishing, "write_index", 1, publishing.write_index),
+}
+
+
+def die_at(pictures: Path, target: Path, moment: str) -> None:
+    """Pack, and be killed in the third part or at the end."""
+    place, name, count, last_act = MOMENTS[moment]
+    real, calls = getattr(place, name), itertools.count(1)
+
+    def act(*arguments: object) -> None:
+        if next(calls) == count:
+            last_act(*arguments)
+            die()
+        real(*arguments)
+
+    setattr(place, name, act)
+    folder.AT_ONCE = PART
+    pack(pictures, target, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("moment", "lost"),
+    [
+        ("inside a part", FILES - 2 * PART),
+        ("pixels written", FILES - 2 * PART),
+        ("half a line", FILES - 2 * PART),
+        ("between parts", FILES - 3 * PART),
+        ("half the index", 0),
+        ("all but the end", 0),
+    ],
+)
+def test_killed(pictures: Path, target: Path, decoded: list[str], moment: str, lost: int) -> None:
+    life = SERVER.Process(target=die_at, args=(pictures, target, moment))
+    life.start()
+    life.join()
+    assert life.exitcode == KILLED
+    if moment != "all but the end":
+        with pytest.raises(UserError, match="is not packed to the end; go on with the hardpair pack command"):
+            open_images(str(target), "train", size=SIZE, root=target)
+    pack(pictures, target, SIZE)
+    assert len(decoded) == lost
+    assert as_if_nothing_had_been(pictures, target)
+
+
+def pack_slowly(pictures: Path, target: Path, pause: float) -> None:
+    """In a process of its own, with time to be killed in."""
+    decode = folder.decode_file
+
+    def slow(path: Path, size: int) -> object:
+        time.sleep(pause)
+        return decode(path, size)
+
+    folder.decode_file, folder.AT_ONCE = slow, PART
+    sys.argv = ["hardpair", "pack", str(pictures), str(target), "--size", str(SIZE)]
+    cli.main()
+
+
+def lines_of(target: Path) -> int:
+    file = target / "packing.jsonl"
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def begin_slowly(pictures: Path, target: Path, *, pause: float, lines: int) -> BaseProcess:
+    """A process that packs, and has come to so many lines of its journal."""
+    life = SERVER.Process(target=pack_slowly, args=(pictures, target, pause))
+    life.start()
+    while lines_of(target) < lines:
+        assert life.is_alive(), "it ended before it could be stopped"
+        time.sleep(0.002)
+    return life
+
+
+def test_killed_at_random_moments(pictures: Path, target: Path, decoded: list[str]) -> None:
+    chance = random.Random(0)
+    for _ in range(4):
+        before = max(lines_of(target), 1)  # the heading
+        life = begin_slowly(pictures, target, pause=0.02, lines=before + 1)
+        time.sleep(chance.uniform(0, 0.03))
+        done = lines_of(target)
+        life.kill()
+        life.join()
+        assert life.exitcode == KILLED, "it ended before it was killed"
+        assert lines_of(target) >= done
+    done = lines_of(target) - 1
+    pack(pictures, target, SIZE)
+    assert len(decoded) == FILES - PART * done
+    assert as_if_nothing_had_been(pictures, target)
+
+
+def test_interrupted_by_the_keyboard(pictures: Path, target: Path) -> None:
+    life = begin_slowly(pictures, target, pause=0.05, lines=2)
+    os.kill(life.pid, signal.SIGINT)
+    life.join()
+    assert life.exitcode == 130
+    pack(pictures, target, SIZE)
+    assert as_if_nothing_had_been(pictures, target)
+
+
+def test_a_second_process_is_refused(pictures: Path, target: Path) -> None:
+    life = begin_slowly(pictures, target, pause=0.1, lines=1)
+    with pytest.raises(UserError, match="is being packed by another process"):
+        pack(pictures, target, SIZE)
+    life.kill()
+    life.join()
