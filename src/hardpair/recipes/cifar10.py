@@ -18,7 +18,7 @@ def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale (docs/method.md); nothing is published for CIFAR-10.
 
     Command:  hardpair pretrain cifar10/hnpm
-    Cost:     4 forwards an image, 200 epochs.
+    Cost:     5.5 forwards an image, 200 epochs.
     Expected: not known yet.
     """
     return _cifar10("hnpm", WORKING, epochs=200, clip=1.0)
