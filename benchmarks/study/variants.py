@@ -343,6 +343,7 @@ _BEST = (
     "24 px: soft 0.2, threshold 1.4, both, among teachers",
     "simclr at 24 px, rate 0.002",
     "simclr at 24 px, temperature 0.1, rate 0.002",
+    "best: teacher also 16 px",
 )
 GROUPS["best"] = tuple(v for group in GROUPS.values() for v in group if v.name in _BEST)
 """To be run over several seeds."""
