@@ -303,12 +303,13 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     ),
     # What both share.
     "shared": (
-        soft("batch 80", more={"batch_size": 80}),
+        soft("teacher also 16 px, batch 80", epochs=10, extra_size=16, more={"batch_size": 80}),
         simclr("24 px, temperature 0.1, batch 80", temperature=0.1, more={"batch_size": 80}),
         soft("crops from 35 %", teacher_view="balanced35", student_view="balanced35"),
         simclr("24 px, temperature 0.1, crops from 35 %", temperature=0.1, view="balanced35"),
         soft("crops from 8 %", teacher_view="balanced8", student_view="balanced8"),
-        soft("rate 0.004", rate=4e-3),
+        soft("teacher also 16 px, rate 0.003", epochs=10, extra_size=16, rate=3e-3),
+        simclr("24 px, temperature 0.1, rate 0.003", temperature=0.1, more={"learning_rate": 3e-3}),
         soft("strong", teacher_view="strong", student_view="strong"),
         soft("student plain", student_view="plain"),
     ),
