@@ -301,6 +301,12 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("student 16 px", epochs=16, student_size=16),
         soft("two student views", epochs=11, student_views=2),
     ),
+    # A wider pool of candidates, of batches that are not long past.
+    "queues": (
+        soft("batch 80, queue 480", queue=480, more={"batch_size": 80}),
+        soft("queue 480", queue=480),
+        soft("batch 80", more={"batch_size": 80}),
+    ),
     # What both share.
     "shared": (
         soft("teacher also 16 px, batch 80", epochs=10, extra_size=16, more={"batch_size": 80}),
