@@ -285,7 +285,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("threshold 1.6", threshold=1.6),
         soft("all views 20 px", epochs=20, crop_size=20, student_size=20),
         simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
-        soft("guard 10 %", guard=0.1),
         soft("symmetric", epochs=7, symmetric=True),
     ),
     # The trained branch is the dear one: what if it sees a large and a small view, or the student's is smaller?
@@ -304,6 +303,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     # A wider pool of candidates, of batches that are not long past.
     "queues": (
         soft("batch 80, queue 480", queue=480, more={"batch_size": 80}),
+        soft("guard 10 %", guard=0.1),
         soft("queue 480", queue=480),
         soft("batch 80", more={"batch_size": 80}),
     ),
