@@ -97,8 +97,8 @@ def simclr(
 
 
 def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, **settings: Any) -> Variant:
-    """Another system with views of 24 px."""
-    changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24"}
+    """Another system with views of 24 px and a batch of 80."""
+    changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24", "batch_size": 80}
     own = {**BEFORE[f"demo/{method}"], **settings}
     return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
 
@@ -304,8 +304,8 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     "queues": (
         soft("batch 80, queue 480", queue=480, more={"batch_size": 80}),
         soft("guard 10 %", guard=0.1),
-        soft("queue 480", queue=480),
         soft("batch 80", more={"batch_size": 80}),
+        soft("teacher also 16 px, batch 40", epochs=10, extra_size=16, more={"batch_size": 40}),
     ),
     # What both share.
     "shared": (
@@ -320,12 +320,13 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("student plain", student_view="plain"),
     ),
     "rivals24": (
-        rival("moco", "one-sided", 14, symmetric=False),
-        rival("simsiam", "rate 0.001", 9, rate=1e-3),
-        rival("byol", "rate 0.001", 7, rate=1e-3),
-        simclr("24 px, temperature 0.07", 9, temperature=0.07),
-        rival("byol", "momentum 0.9", 7, momentum=0.9),
-        rival("simsiam", "rate 0.002", 9),
+        rival("moco", "one-sided, batch 80", 14, symmetric=False),
+        rival("byol", "rate 0.001, batch 80", 7, rate=1e-3),
+        rival("simsiam", "rate 0.001, batch 80", 9, rate=1e-3),
+        rival("byol", "batch 80", 7),
+        rival("simsiam", "batch 80", 9),
+        rival("moco", "batch 80", 7),
+        rival("byol", "momentum 0.9, batch 80", 7, momentum=0.9),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
