@@ -307,6 +307,12 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("batch 80", more={"batch_size": 80}),
         soft("teacher also 16 px, batch 40", epochs=10, extra_size=16, more={"batch_size": 40}),
     ),
+    "batches": (
+        simclr("24 px, temperature 0.1, batch 40", temperature=0.1, more={"batch_size": 40}),
+        soft("teacher also 16 px, batch 20", epochs=10, extra_size=16, more={"batch_size": 20}),
+        simclr("24 px, temperature 0.2, batch 40", temperature=0.2, more={"batch_size": 40}),
+        soft("batch 40", more={"batch_size": 40}),
+    ),
     # What both share.
     "shared": (
         soft("teacher also 16 px, batch 80", epochs=10, extra_size=16, more={"batch_size": 80}),
