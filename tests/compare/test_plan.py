@@ -6,6 +6,7 @@ import pytest
 
 from hardpair.compare.options import Compare
 from hardpair.compare.plan import SHARED, chosen_methods, measure_costs, plan_jobs, shared_conditions
+from hardpair.compare.words import conditions
 from hardpair.errors import UserError
 from hardpair.recipes import RECIPES, find_recipe
 
@@ -44,16 +45,36 @@ def test_conditions_are_shared_and_the_rest_is_the_methods_own(family):
     assert methods[-1] == "supervised"
     assert len(methods) == len([name for name in RECIPES if name.startswith(f"{family}/")])
     jobs = plan_jobs(dataclasses.replace(options, budget=(50,)), dict.fromkeys(methods, 1.0))
-    conditions = {tuple(getattr(job.recipe, name) for name in SHARED) for job in jobs}
-    assert conditions == {tuple(shared_conditions(options).values())}
-    assert shared_conditions(options)["batch_size"] == find_recipe(f"{family}/hnpm").batch_size
+    seen = {tuple(getattr(job.recipe, name) for name in SHARED) for job in jobs}
+    assert seen == {tuple(shared_conditions(options).values())}
     assert shared_conditions(options)["width"] == 0.5
     for job in jobs:
         own = find_recipe(f"{family}/{job.method}")
-        for name in ("optimiser", "weight_decay", "schedule", "clip", "settings"):
+        for name in ("batch_size", "optimiser", "learning_rate", "weight_decay", "schedule", "clip", "settings"):
             assert getattr(job.recipe, name) == getattr(own, name)
-        scale = 1 if own.optimiser == "adam" else job.recipe.batch_size / own.batch_size
+
+
+@pytest.mark.parametrize("family", ["demo", "cifar10"])
+def test_a_batch_that_is_given_is_everybodys(family):
+    options = Compare(methods="all", family=family, batch_size=100)
+    for job in plan_jobs(options, dict.fromkeys(chosen_methods(options), 1.0)):
+        own = find_recipe(f"{family}/{job.method}")
+        assert job.recipe.batch_size == 100
+        scale = 1 if own.optimiser == "adam" else 100 / own.batch_size
         assert job.recipe.learning_rate == pytest.approx(own.learning_rate * scale)
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (160, "batch 160"),
+        ({"hnpm": 40, "byol": 40}, "batch 40"),
+        ({"simclr": 80, "hnpm": 40, "byol": 40}, "batches of 40 (hnpm, byol) and 80 (simclr)"),
+    ],
+)
+def test_batches_in_words(batch, said):
+    shared = {"small_images": True, "encoder": "resnet10", "width": 1, "image_size": 32, "batch_size": batch}
+    assert conditions(shared, {"images": 10, "name": "photos"}, 1)[2] == said
 
 
 def test_methods_are_taken_once_in_the_order_given():

@@ -11,9 +11,10 @@ from hardpair.errors import UserError, require_range
 class Compare:
     """Train several methods under the same conditions and put their scores side by side.
 
-    All methods share encoder, images and batch: those of FAMILY/hnpm, or what you give below. Optimiser, learning rate
-    (SGD's and LARS's scaled with the batch) and the method's own settings stay those of FAMILY/METHOD. Runs are judged
-    by nearest neighbours and by a linear classifier, with a random encoder of the same shape beside each.
+    All methods share encoder and images: those of FAMILY/hnpm, or what you give below. Batch, optimiser, learning rate
+    and the method's own settings are those of FAMILY/METHOD; a batch that you give is everybody's, and SGD's and LARS's
+    learning rates are scaled with it. Runs are judged by nearest neighbours and by a linear classifier, with a random
+    encoder of the same shape beside each.
 
     OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
     the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
@@ -33,13 +34,13 @@ class Compare:
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next six is not given, FAMILY/hnpm decides.
+            where this or one of the next five is not given, FAMILY/hnpm decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
-        batch_size: images a step.
+        batch_size: images a step, for every method.
         budget: how long each method trains; several give a curve.
         unit: of the budget: passes over the images, or forwards an image.
         seeds: runs of each method, with the seeds 0, 1, 2 …

@@ -11,8 +11,9 @@ from hardpair.errors import UserError, nearest
 from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
 from hardpair.words import several
 
-SHARED = ("data", "image_size", "view_size", "encoder", "width", "small_images", "batch_size")
-"""What all methods of a comparison have in common."""
+SHARED = ("data", "image_size", "view_size", "encoder", "width", "small_images")
+"""What all methods of a comparison have in common, whatever is given. A batch they have in common only if one is given:
+large ones are good for some methods, small ones for others."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,20 @@ def chosen_methods(options: Compare) -> list[str]:
 
 
 def shared_conditions(options: Compare) -> dict[str, Any]:
-    """What was given, and for the rest what the family's HNPM has."""
-    return given_conditions(options, find_recipe(options.family))
+    """What was given, and for the rest what the family's HNPM has; a batch that was not given is each method's own."""
+    shared = given_conditions(options, find_recipe(options.family))
+    return shared if options.batch_size is not None else {name: shared[name] for name in SHARED}
 
 
 def given_conditions(options: object, basis: Recipe) -> dict[str, Any]:
-    """What the options say of the shared conditions; where they say nothing, the recipe decides."""
-    given = {name: getattr(options, name) for name in SHARED}
+    """What the options say of the shared conditions and the batch; where they say nothing, the recipe decides."""
+    given = {name: getattr(options, name) for name in (*SHARED, "batch_size")}
     return {name: getattr(basis, name) if value is None else value for name, value in given.items()}
 
 
 def under_conditions(recipe: Recipe, shared: Mapping[str, Any]) -> Recipe:
     """The recipe under these conditions; SGD's and LARS's rates follow the batch, as their papers say."""
-    scale = 1.0 if recipe.optimiser == "adam" else shared["batch_size"] / recipe.batch_size
+    scale = 1.0 if recipe.optimiser == "adam" else shared.get("batch_size", recipe.batch_size) / recipe.batch_size
     return dataclasses.replace(recipe, **shared, learning_rate=recipe.learning_rate * scale)
 
 

@@ -117,7 +117,7 @@ class Comparison:
             commit=commit(),
             family=options.family,
             methods=tuple(chosen_methods(options)),
-            conditions=shared_conditions(options),
+            conditions={**shared_conditions(options), "batch_size": {j.method: j.recipe.batch_size for j in self.jobs}},
             data=self.facts,
             on=options.on,
             unit=options.unit,

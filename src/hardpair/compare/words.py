@@ -38,9 +38,18 @@ def conditions(shared: Mapping[str, Any], data: Mapping[str, Any], seeds: int) -
     return [
         f"{shared['encoder']} of width {shared['width']:g}{stem}",
         f"{data['images']:,} images of {data['name']} at {shared['image_size']} px{smaller}",
-        f"batch {shared['batch_size']}",
+        _batch(shared["batch_size"]),
         several(seeds, "seed"),
     ]
+
+
+def _batch(of_all: int | Mapping[str, int]) -> str:
+    """One number, or those of each method."""
+    sizes = {"all": of_all} if isinstance(of_all, int) else of_all
+    groups = {size: [name for name in sizes if sizes[name] == size] for size in sorted(set(sizes.values()))}
+    if len(groups) == 1:
+        return f"batch {next(iter(groups))}"
+    return "batches of " + " and ".join(f"{size} ({', '.join(names)})" for size, names in groups.items())
 
 
 def measured(on: str, seeds: int, date: str, commit: str | None, state: str) -> str:
