@@ -1,7 +1,7 @@
 """What is varied, group by group.
 
 Every variant changes a recipe of the demo, demo/hnpm where not said otherwise, with views of full size and a learning
-rate of .001, in the fields and settings it names.
+rate of .001 and a batch of 160, in the fields and settings it names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,14 @@ class Variant:
         base = find_recipe(self.base)
         other = "method" in self.fields
         settings = {**({} if other else BEFORE[self.base]), **self.settings}
-        changes = {"data": DATA, "epochs": EPOCHS, "learning_rate": 1e-3, "view_size": 1.0, **self.fields}
+        changes = {
+            "data": DATA,
+            "epochs": EPOCHS,
+            "learning_rate": 1e-3,
+            "view_size": 1.0,
+            "batch_size": 160,
+            **self.fields,
+        }
         return replace(base, name="study", seed=seed, settings=settings, **changes)
 
 
