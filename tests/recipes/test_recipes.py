@@ -65,8 +65,8 @@ def test_encoders_of_the_papers_tables_have_their_published_size(row):
     )
 
 
-def test_demo_recipes_differ_in_the_method_alone():
-    shared = ("data", "image_size", "encoder", "width", "small_images", "epochs", "batch_size", "seed")
+def test_demo_recipes_differ_in_method_and_batch_alone():
+    shared = ("data", "image_size", "view_size", "encoder", "width", "small_images", "epochs", "seed")
     for method in [*METHODS, SUPERVISED]:
         for field in (*shared, "optimiser", "learning_rate", "schedule", "clip"):
             assert getattr(find_recipe(f"demo/{method}"), field) == getattr(find_recipe("demo"), field), (method, field)
