@@ -26,7 +26,6 @@ def cost(images, name, **changes):
     [
         ("demo/supervised", 3),  # one view, forward and backward
         ("paper", 4),  # one view with a gradient, one without
-        ("demo/hnpm", 4 + 3 * (21 / 32) ** 2),  # and a small one of 21 px with
         ("demo/simclr", 6),  # two views with
         ("demo/byol", 8),  # two with, two without
     ],
@@ -40,6 +39,14 @@ def test_near_the_count_of_passes(images, name, expected):
 def test_smaller_views_cost_less(images, name):
     """Views of 24 px have 56 % of the pixels; the judge's images, which are what is counted in, keep all of theirs."""
     assert cost(images, name, view_size=0.75) == pytest.approx(0.75**2 * cost(images, name), rel=0.02)
+
+
+def test_a_small_view_costs_by_its_pixels(images):
+    with_one, without = (
+        cost(images, "demo/hnpm", settings={**find_recipe("demo").settings, "small_views": count, "small_size": 0.5})
+        for count in (1, 0)
+    )
+    assert with_one - without == pytest.approx(3 / 4, rel=0.02)
 
 
 def test_two_streams_of_half_the_width_cost_about_half(images):
