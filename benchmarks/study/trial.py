@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hardpair.losses import dissimilarity
+from hardpair.losses import dissimilarity, nt_xent
 from hardpair.losses.hnpm import SMALLEST_SUM
 from hardpair.methods import Method, Pairs
 from hardpair.models import Encoder, average_into, averaged_copy, build_head, mlp
@@ -34,6 +34,34 @@ def smaller(method: type[Method], size: int) -> type[Method]:
 
 def _resized(view: Tensor, size: int) -> Tensor:
     return functional.interpolate(view, (size, size), mode="bilinear", antialias=True) if size else view
+
+
+class SimCLRSmall(Method):
+    """SimCLR with a third view of fewer pixels, which must find either of the others: is a small view all it takes?
+
+    Args:
+        encoder: as in SimCLR.
+        view: as in SimCLR.
+        temperature: as in SimCLR.
+        head_hidden: as in SimCLR.
+    """
+
+    def __init__(self, encoder: Encoder, *, view: str, temperature: float, head_hidden: int) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, mlp(encoder.num_features, head_hidden, 128)
+        self.view, self.temperature = view, temperature
+
+    def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+        """Two of 24 px and one of 16."""
+        sizes = {"first": 24, "second": 24, "small": 16}
+        return [_resized(augmented_view(images, POLICIES[self.view], draw.within(k)), n) for k, n in sizes.items()]
+
+    def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
+        """The mean over the three pairs of views."""
+        features = [self.encoder(view) for view in views]
+        a, b, c = map(self.head, features)
+        pairs = (nt_xent(*pair, temperature=self.temperature) for pair in ((a, b), (a, c), (b, c)))
+        return {"loss": sum(pairs) / 3, "features": features[0].detach()}
 
 
 class Trial(Method):

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trial import Trial, smaller
+from trial import SimCLRSmall, Trial, smaller
 
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.views import POLICIES
 
+METHODS["simclrsmall"] = SimCLRSmall
 METHODS["trial"], METHODS["trial24"] = Trial, smaller(Trial, 24)
 for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
     METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
@@ -96,11 +97,16 @@ def soft(
 
 
 def simclr(
-    name: str, epochs: int = 9, *, size: int = 24, more: Mapping[str, Any] | None = None, **settings: Any
+    name: str, epochs: int = 9, *, size: int | str = 24, more: Mapping[str, Any] | None = None, **settings: Any
 ) -> Variant:
     """SimCLR with views of so many pixels."""
     changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}", **(more or {})}
     return Variant(f"simclr: {name}", {**BEFORE["demo/simclr"], **settings}, changes, "demo/simclr")
+
+
+def small40(name: str, **changes: Any) -> Variant:
+    """The best with a small view of the teacher and batches of 40."""
+    return soft(f"also 16 px, batch 40, {name}", epochs=10, extra_size=16, more={"batch_size": 40}, **changes)
 
 
 def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, **settings: Any) -> Variant:
@@ -319,6 +325,18 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("teacher also 16 px, batch 20", epochs=10, extra_size=16, more={"batch_size": 20}),
         simclr("24 px, temperature 0.2, batch 40", temperature=0.2, more={"batch_size": 40}),
         soft("batch 40", more={"batch_size": 40}),
+    ),
+    # Is a small view, or a small batch, all it takes? And once more around the best.
+    "why": (
+        simclr("also 16 px, batch 40", 7, size="small", temperature=0.1, more={"batch_size": 40}),
+        small40("tau 0.9", tau=0.9),
+        simclr("also 16 px, batch 80", 7, size="small", temperature=0.1, more={"batch_size": 80}),
+        small40("rate 0.001", rate=1e-3),
+        small40("threshold 1.2, softness 0.1", threshold=1.2, softness=0.1),
+        small40("all, softness 0.2", threshold=9.0),
+        small40("tau 0", tau=0.0),
+        small40("log of the sum, threshold 1.2", form="log_sum", threshold=1.2),
+        small40("student plain", student_view="plain"),
     ),
     # What both share.
     "shared": (
