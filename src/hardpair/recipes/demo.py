@@ -63,8 +63,7 @@ def simclrv2() -> Recipe:
 
 
 def moco() -> Recipe:
-    """MoCo v2 with the demo's views, a queue of 1,024, a faster key encoder, and the temperature of the authors' own for
-    CIFAR-10.
+    """MoCo v2 with the demo's views, a queue of 1,024, a faster key encoder, and its authors' temperature for CIFAR-10.
 
     Command:  hardpair pretrain demo/moco
     Cost:     2.3 forwards an image.
