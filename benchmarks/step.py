@@ -26,7 +26,9 @@ SECONDS = 25.0  # an encoder
 
 def measure(encoder: str, width: float) -> tuple[float, float]:
     """Best seconds of the bare work and of a whole step."""
-    recipe = replace(find_recipe("demo"), encoder=encoder, width=width)
+    demo = find_recipe("demo")
+    settings = {**demo.settings, "small_views": 0}
+    recipe = replace(demo, encoder=encoder, width=width, batch_size=160, view_size=1.0, settings=settings)
     images = open_images("sample", "train", size=32, root=Path())
     stepper, meter = Stepper(recipe, images, pick_device("cpu")), Meter()
     method = stepper.method
