@@ -3,11 +3,14 @@
 import io
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from hardpair.compare.figure import draw
 from hardpair.compare.results import Result, Row
+from hardpair.compare.style import new_figure
 from hardpair.compare.table import About, in_words, markdown, plain_text
+from hardpair.compare.words import conditions
 
 CONDITIONS = {"encoder": "resnet10", "width": 0.25, "small_images": True, "image_size": 32, "batch_size": 160}
 
@@ -82,3 +85,13 @@ def test_a_method_whose_single_epoch_is_over_the_budget_is_named():
 def test_supervised_scores_on_validation_images_are_called_worthless():
     assert not any("measure nothing" in line for line in in_words(about(CURVES)))
     assert any("measure nothing" in line for line in in_words(about(CURVES, on="validation")))
+
+
+def test_long_conditions_stay_within_the_figure():
+    batches = {"hnpm": 40, **dict.fromkeys(("simclr", "moco", "byol", "simsiam", "infomin"), 80)}
+    words = ", ".join(conditions({**CONDITIONS, "batch_size": batches}, {"name": "a/train", "images": 10_000}, 3))
+    figure, panels = new_figure("Accuracy against compute", f"{words}, 32 forwards an image; 3 of 15 runs so far")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.texts]
+    assert all(box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 for box in boxes)
+    assert boxes[1].y0 > panels[0].get_window_extent(renderer).y1  # above the panels

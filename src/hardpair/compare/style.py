@@ -1,6 +1,7 @@
 """How the figures look: colours, axes, and a figure as the content of a file."""
 
 import io
+import textwrap
 from typing import Any
 
 import matplotlib as mpl
@@ -23,12 +24,13 @@ def mark(place: int) -> dict[str, Any]:
 
 
 def new_figure(title: str, about: str) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Two panels below a title and a line about it, with room for a legend at the right."""
+    """Two panels below a title and a few words about it, with room for a legend at the right."""
     figure = Figure(figsize=(11.5, 4.9), dpi=160, facecolor="white")
     left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.06, right=0.81, bottom=0.125, top=0.835, wspace=0.16)
+    lines = textwrap.wrap(about, 145)
+    figure.subplots_adjust(left=0.06, right=0.81, bottom=0.125, top=0.88 - 0.045 * len(lines), wspace=0.16)
     figure.text(0.012, 0.955, title, fontsize=13, weight="bold", color=INK)
-    figure.text(0.012, 0.905, about, fontsize=9.5, color=MUTED)
+    figure.text(0.012, 0.93, "\n".join(lines), fontsize=9.5, color=MUTED, verticalalignment="top")
     return figure, (left, right)
 
 
