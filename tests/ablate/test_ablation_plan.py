@@ -11,7 +11,7 @@ IMAGES = 5000  # 31 batches of 160
 
 
 def test_seeds_are_outermost_and_every_run_has_its_folder(tmp_path):
-    jobs = plan_jobs(Ablate("tau", seeds=2, out=tmp_path), IMAGES)
+    jobs = plan_jobs(Ablate("tau", seeds=2, epochs=40, out=tmp_path), IMAGES)
     names = ["base", "tau-1", "tau-0.999", "tau-0"]
     assert [job.run for job in jobs] == [tmp_path / f"{name}-s{seed}" for seed in (0, 1) for name in names]
     assert [job.recipe.settings["tau"] for job in jobs] == [0.5, 1.0, 0.999, 0.0] * 2

@@ -27,7 +27,7 @@ WORKING: dict[str, Setting] = {
 def _demo(method: str, settings: dict[str, Setting], *, batch_size: int = 160, learning_rate: float = 2e-3) -> Recipe:
     # Views of 24 px cost about half as much as views of 32, and the epochs they pay for are worth more. Small batches
     # make more steps; each method has the batch and rate that were best for it where several were tried (docs/log.md).
-    fields: dict[str, Any] = {"encoder": "resnet10", "width": 0.25, "view_size": 0.75, "epochs": 40}
+    fields: dict[str, Any] = {"encoder": "resnet10", "width": 0.25, "view_size": 0.75, "epochs": 25}
     fields |= {"batch_size": batch_size, "learning_rate": learning_rate}
     return Recipe(name=f"demo/{method}", method=method, settings=settings, **fields)
 
