@@ -62,7 +62,7 @@ def test_points_are_equally_spaced_and_end_at_the_end():
         assert judged_epochs(Ablate("mining"), variant, 40) == (8, 16, 24, 32, 40)
         assert judged_epochs(Ablate("gradient", points=3), variant, 10) == (3, 6, 10)
         assert judged_epochs(Ablate("mining"), variant, 3) == (1, 2, 3)  # the usual number, as far as it goes
-    job = plan_jobs(Ablate("mining", seeds=1), IMAGES)[0]
+    job = plan_jobs(Ablate("mining", epochs=40, batch_size=160, seeds=1), IMAGES)[0]
     assert job.steps == tuple(31 * epoch for epoch in (8, 16, 24, 32, 40))
 
 
