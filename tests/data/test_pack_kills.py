@@ -138,7 +138,7 @@ def test_killed_at_random_moments(pictures: Path, target: Path, decoded: list[st
 
 
 def test_interrupted_by_the_keyboard(pictures: Path, target: Path) -> None:
-    life = begin_slowly(pictures, target, pause=0.05, lines=2)
+    life = begin_slowly(pictures, target, pause=0.5, lines=2)
     os.kill(life.pid, signal.SIGINT)
     life.join()
     assert life.exitcode == 130
@@ -147,7 +147,7 @@ def test_interrupted_by_the_keyboard(pictures: Path, target: Path) -> None:
 
 
 def test_a_second_process_is_refused(pictures: Path, target: Path) -> None:
-    life = begin_slowly(pictures, target, pause=0.1, lines=1)
+    life = begin_slowly(pictures, target, pause=0.5, lines=1)
     with pytest.raises(UserError, match="is being packed by another process"):
         pack(pictures, target, SIZE)
     life.kill()

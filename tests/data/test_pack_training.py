@@ -106,7 +106,7 @@ def test_the_whole_way_in_real_processes(hardpair: Command, photos: Path, tmp_pa
     small = ["--encoder", "resnet10", "--width", ".0625", "--epochs", "1", "--run", "run"]
     done = hardpair("pretrain", "--data", "packed", "--image-size", "16", *small)
     assert done.returncode == 0, done.stderr
-    assert "hnpm on 299 images of packed/train at 16 px; 1 file could not be used" in done.stdout
+    assert "hnpm on 299 images of packed/train at 16 px, views of 12 px; 1 file could not be used" in done.stdout
 
 
 @pytest.fixture
