@@ -101,6 +101,7 @@ def pack_slowly(pictures: Path, target: Path, pause: float) -> None:
         return decode(path, size)
 
     folder.decode_file, folder.AT_ONCE = slow, PART
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born ignoring it
     sys.argv = ["hardpair", "pack", str(pictures), str(target), "--size", str(SIZE)]
     cli.main()
 
@@ -138,7 +139,7 @@ def test_killed_at_random_moments(pictures: Path, target: Path, decoded: list[st
 
 
 def test_interrupted_by_the_keyboard(pictures: Path, target: Path) -> None:
-    life = begin_slowly(pictures, target, pause=0.5, lines=2)
+    life = begin_slowly(pictures, target, pause=0.05, lines=2)
     os.kill(life.pid, signal.SIGINT)
     life.join()
     assert life.exitcode == 130
