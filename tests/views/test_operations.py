@@ -31,11 +31,11 @@ def agree(ours: torch.Tensor, theirs: list[torch.Tensor], uint8: list[torch.Tens
 THEIRS = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
 
 
-def random_factors(seed: int, count: int) -> tuple[torch.Tensor, ...]:
+def random_factors(seed: int, count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    factors = (*(1.8 * torch.rand(3, count, generator=generator)), torch.rand(count, generator=generator) - 0.5)
-    for factor, nothing in zip(factors, (1.0, 1.0, 1.0, 0.0), strict=True):
-        factor[0] = nothing
+    factors = torch.rand(count, 4, generator=generator) * torch.tensor([1.8, 1.8, 1.8, 1.0])
+    factors[:, 3] -= 0.5
+    factors[0] = torch.tensor([1.0, 1.0, 1.0, 0.0])  # nothing changes
     return factors
 
 
@@ -46,7 +46,7 @@ def test_each_colour_operation(seed, size, operation):
     images = whole.float() / 255
     factors = random_factors(seed + 1, len(images))
     ours = colour.jitter(images.clone(), factors, torch.full((len(images), 1), operation))
-    numbers = factors[operation].tolist()
+    numbers = factors[:, operation].tolist()
     # On uint8 torchvision also rounds the luminance that contrast and saturation then multiply, which float images do
     # not suffer; brightness and hue round once, at the end.
     once = operation in (colour.BRIGHTNESS, colour.HUE)
@@ -76,7 +76,7 @@ def test_jitter_in_any_order(seed):
     for n in range(len(images)):
         changed = images[n]
         for index in order[n].tolist():
-            changed = changed if index < 0 else THEIRS[index](changed, factors[index][n].item())
+            changed = changed if index < 0 else THEIRS[index](changed, factors[n, index].item())
         expected.append(changed)
     agree(colour.jitter(images.clone(), factors, order), expected)
 

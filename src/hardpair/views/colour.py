@@ -57,15 +57,15 @@ def solarise(images: Tensor) -> Tensor:
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)  # the operations of a jitter
 
 
-def jitter(images: Tensor, factors: tuple[Tensor, Tensor, Tensor, Tensor], order: Tensor) -> Tensor:
-    """Brightness, contrast, saturation and hue, by factors of (N,) each, for image n in the order ``order[n]``.
+def jitter(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """Brightness, contrast, saturation and hue, by factors of (N, 4), for image n in the order ``order[n]``.
 
     ``order`` is (N, slots): BRIGHTNESS, CONTRAST, SATURATION or HUE, the first applied first; -1 does nothing.
     Changes ``images`` and returns it. Three of the four are a blend with something, so each slot is one blend of the
     whole batch; only hue, which is dear, works on the images that have it in this slot.
     """
     # What each slot keeps of the image, and what it adds of the luminance and of its mean; hue and nothing keep all.
-    factor = torch.stack([*factors[:HUE], torch.ones_like(factors[0])], dim=1)
+    factor = torch.column_stack([factors[:, :HUE], torch.ones_like(factors[:, 0])])
     keep = factor.gather(1, torch.where(order < 0, HUE, order))  # (N, slots)
     of_luminance, of_mean = (1 - keep) * (order == SATURATION), (1 - keep) * (order == CONTRAST)
     weights = torch.stack([keep, of_luminance, of_mean]).unsqueeze(-1).unsqueeze(-1)  # (3, N, slots, 1, 1)
@@ -76,5 +76,5 @@ def jitter(images: Tensor, factors: tuple[Tensor, Tensor, Tensor, Tensor], order
         torch.addcmul(mean, other, of_luminance, out=other)
         torch.addcmul(other, images, keep, out=images).clamp_(0, 1)
         rows = (order[:, slot] == HUE).nonzero()[:, 0]
-        images.index_copy_(0, rows, hue(images.index_select(0, rows), factors[HUE][rows]))
+        images.index_copy_(0, rows, hue(images.index_select(0, rows), factors[rows, HUE]))
     return images

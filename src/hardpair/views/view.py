@@ -1,6 +1,7 @@
 """Turn a uint8 batch into a view, each image with its own random parameters."""
 
 import functools
+import importlib.util
 
 import torch
 from torch import Tensor
@@ -9,8 +10,11 @@ from torch.nn.functional import interpolate
 from hardpair.pixels import MEAN, STD
 from hardpair.views import colour, geometry
 from hardpair.views.draw import Draw
+from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
+
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def plain_view(images: Tensor, size: int = 0) -> Tensor:
@@ -23,16 +27,28 @@ def plain_view(images: Tensor, size: int = 0) -> Tensor:
 
 def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
     """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, T, T), T the size that the draw asks for."""
-    # Drawn together: a draw costs the same for one number as for many.
-    view, colours, places = images / 255, draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
+    size = images.shape[-1]
+    chosen, out = draw_parameters(policy, draw, size), draw.size or size
+    on_processor = images.device.type == "cpu" and torch.get_default_dtype() == torch.float32
+    if HAS_NUMBA and on_processor and not policy.randaugment:
+        from hardpair.views.fused import fused_view  # here, since numba takes a second to import
+
+        width = blur_width(policy, out if policy.crop_first else size)
+        return fused_view(images, chosen, out, width, crop_first=policy.crop_first)
+    return batched_view(images, policy, draw, chosen, out)
+
+
+def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters, out: int) -> Tensor:
+    """The same on any device, by operations on the whole batch."""
+    view = images / 255
     if not policy.crop_first:
-        view = _grey(_jitter(view, policy, colours), policy, colours)
-        return _normalise(_place(view, policy, places, draw.size, blur=True))
-    view = _place(view, policy, places, draw.size, blur=False)
-    view = _blur(_jitter(view, policy, colours), policy, places)
+        view = _grey(colour.jitter(view, chosen.factors, chosen.order), chosen)
+        return _normalise(_place(_blur(view, policy, chosen), chosen, out))
+    view = colour.jitter(_place(view, chosen, out), chosen.factors, chosen.order)
+    view = _blur(view, policy, chosen)
     if policy.randaugment:
         view = randaugment(view, draw)
-    return _normalise(_solarise(_grey(view, policy, colours), policy, places))
+    return _normalise(_solarise(_grey(view, chosen), chosen))
 
 
 def two_views(
@@ -48,32 +64,17 @@ def two_views(
     ]
 
 
-def _jitter(view: Tensor, policy: Policy, numbers: Tensor) -> Tensor:
-    if not policy.jitter:
-        return view
-    factors = (
-        _between(numbers[:, 0], max(0.0, 1 - policy.brightness), 1 + policy.brightness),
-        _between(numbers[:, 1], max(0.0, 1 - policy.contrast), 1 + policy.contrast),
-        _between(numbers[:, 2], max(0.0, 1 - policy.saturation), 1 + policy.saturation),
-        _between(numbers[:, 3], -policy.hue, policy.hue),
-    )
-    order = numbers[:, 4:8].argsort(dim=1)
-    untouched = numbers[:, 8:9] >= policy.jitter
-    return colour.jitter(view, factors, order.masked_fill_(untouched, -1))
-
-
-def _grey(view: Tensor, policy: Policy, numbers: Tensor) -> Tensor:
-    rows = _drawn(numbers[:, 9], policy.grey)
+def _grey(view: Tensor, chosen: Parameters) -> Tensor:
+    rows = chosen.grey.nonzero()[:, 0]
     view[rows] = colour.grey(view[rows]).expand(-1, 3, -1, -1)
     return view
 
 
-def _place(view: Tensor, policy: Policy, numbers: Tensor, out: int, *, blur: bool) -> Tensor:
-    """Flip, blur if wanted, and crop in one pair of matrix products."""
-    size = view.shape[-1]
-    top, left, height, width = geometry.crop_boxes(numbers[:, :22], size, policy.crop)
-    flipped = numbers[:, 22:23] < policy.flip
-    if out in (0, size):
+def _place(view: Tensor, chosen: Parameters, out: int) -> Tensor:
+    """Flip and crop in one pair of matrix products."""
+    size, flipped = view.shape[-1], chosen.flipped[:, None]
+    top, left, height, width = chosen.box.unbind(1)
+    if out == size:
         down, across = geometry.crop_positions(top, height, size), geometry.crop_positions(left, width, size)
         rows = geometry.sampling_matrix(down, size)  # (N, S, S)
         columns = geometry.sampling_matrix(torch.where(flipped, size - across, across), size)
@@ -81,40 +82,21 @@ def _place(view: Tensor, policy: Policy, numbers: Tensor, out: int, *, blur: boo
         rows = geometry.shrinking_matrix(top, height, size, out)  # (N, T, S)
         columns = geometry.shrinking_matrix(left, width, size, out)
         columns = torch.where(flipped[:, :, None], columns.flip(2), columns)
-    if blur:
-        blurred, matrix = _blur_matrices(policy, numbers, size)
-        rows[blurred] = rows[blurred] @ matrix  # blur is symmetric, so the flip may as well come before it
-        columns[blurred] = columns[blurred] @ matrix
     return geometry.apply(view, rows, columns)
 
 
-def _blur(view: Tensor, policy: Policy, numbers: Tensor) -> Tensor:
+def _blur(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
     if policy.blur:
-        rows, matrix = _blur_matrices(policy, numbers, view.shape[-1])
+        rows, size = chosen.sigma.nonzero()[:, 0], view.shape[-1]
+        matrix = geometry.blur_matrix(size, blur_width(policy, size), chosen.sigma[rows])
         view[rows] = geometry.apply(view[rows], matrix, matrix)
     return view
 
 
-def _blur_matrices(policy: Policy, numbers: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Which images are blurred, and the matrix of each."""
-    rows = _drawn(numbers[:, 23], policy.blur)
-    kernel = policy.blur_kernel or max(3, size // 20 * 2 + 1)
-    return rows, geometry.blur_matrix(size, kernel, _between(numbers[rows, 24], *policy.blur_sigma))
-
-
-def _solarise(view: Tensor, policy: Policy, numbers: Tensor) -> Tensor:
-    if policy.solarise:
-        rows = _drawn(numbers[:, 25], policy.solarise)
-        view[rows] = colour.solarise(view[rows])
+def _solarise(view: Tensor, chosen: Parameters) -> Tensor:
+    rows = chosen.solarised.nonzero()[:, 0]
+    view[rows] = colour.solarise(view[rows])
     return view
-
-
-def _drawn(uniform: Tensor, share: float) -> Tensor:
-    return (uniform < share).nonzero()[:, 0]
-
-
-def _between(uniform: Tensor, low: float, high: float) -> Tensor:
-    return low + (high - low) * uniform
 
 
 def _normalise(view: Tensor) -> Tensor:

@@ -1,0 +1,240 @@
+"""The operations of colour.py and geometry.py as loops over one image, compiled by numba.
+
+Planes are (3, H, W) floats in [0, 1] and change in place. Tests hold each result to that of the batched operations.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpair.pixels import MEAN, STD
+from hardpair.views.colour import BRIGHTNESS, CONTRAST, GREY, HUE, SATURATION
+
+Floats = NDArray[np.float32]
+Result = TypeVar("Result")
+
+# Sums in any order, so that loops become vector instructions; no value here is infinite.
+FAST = {"contract", "reassoc", "arcp", "nsz", "nnan", "ninf"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+
+# With a whole number or a Python float numba would compute in 64 bits, half as fast.
+ZERO, ONE, HALF, SIX = np.float32(0), np.float32(1), np.float32(0.5), np.float32(6)
+SIXTH, THIRD, TWO_THIRDS, FIVE_SIXTHS = (np.float32(n / 6) for n in (1, 2, 4, 5))
+OF_RED, OF_GREEN, OF_BLUE = (np.float32(weight) for weight in GREY)
+LEVEL, TINY = np.float32(1 / 255), np.finfo(np.float32).tiny
+SCALE = np.array([1 / std for std in STD], dtype=np.float32)
+SHIFT = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], dtype=np.float32)
+
+
+def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Compile a function, and keep the result for the next process where there is a place for it."""
+    try:
+        kept: Callable[..., Result] = numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # neither the package's folder nor the user's can be written
+        kept = numba.njit(**OPTIONS)(function)
+    return kept
+
+
+@compiled
+def make_views(
+    images: NDArray[np.uint8],  # (N, 3, S, S)
+    views: Floats,  # (N, T, T, 3), written
+    factors: Floats,  # (N, 4)
+    order: NDArray[np.int64],  # (N, 4)
+    places: NDArray[np.int64],  # (N, 5): top, left, height, width, flipped
+    sigma: Floats,  # (N,)
+    switches: NDArray[np.bool_],  # (N, 2): grey, solarised
+    blur_width: int,
+    crop_first: bool,
+) -> None:
+    """Make a view of each image; the parameters are those of parameters.py."""
+    size, out = images.shape[2], views.shape[1]
+    image, view = np.empty((3, size, size), np.float32), np.empty((3, out, out), np.float32)
+    coloured = view if crop_first else image
+    luminance = np.empty(coloured.size // 3, np.float32)
+    for n in range(len(images)):
+        _read(images[n].ravel(), image.ravel())
+        if crop_first:
+            _resize(image, view, places[n])
+        _jitter(coloured.reshape(3, -1), factors[n], order[n], luminance)
+        if switches[n, 0]:
+            _luminance(coloured.reshape(3, -1), luminance)
+            coloured.reshape(3, -1)[:] = luminance
+        if sigma[n] > 0:
+            _blur(coloured, blur_width, sigma[n])
+        if not crop_first:
+            _resize(image, view, places[n])
+        if switches[n, 1]:
+            _solarise(view.ravel())
+        _normalise(view.reshape(3, -1), views[n].ravel())
+
+
+@compiled
+def _read(levels: NDArray[np.uint8], values: Floats) -> None:
+    for i in range(levels.size):
+        values[i] = levels[i] * LEVEL
+
+
+@compiled
+def _normalise(planes: Floats, pixels: Floats) -> None:
+    red, green, blue = planes[0], planes[1], planes[2]
+    for i in range(red.size):
+        pixels[3 * i] = red[i] * SCALE[0] + SHIFT[0]
+        pixels[3 * i + 1] = green[i] * SCALE[1] + SHIFT[1]
+        pixels[3 * i + 2] = blue[i] * SCALE[2] + SHIFT[2]
+
+
+@compiled
+def _solarise(values: Floats) -> None:
+    for i in range(values.size):
+        value = values[i]
+        values[i] = ONE - value if value >= HALF else value
+
+
+@compiled
+def _luminance(planes: Floats, luminance: Floats) -> None:
+    red, green, blue = planes[0], planes[1], planes[2]
+    for i in range(luminance.size):
+        luminance[i] = OF_RED * red[i] + OF_GREEN * green[i] + OF_BLUE * blue[i]
+
+
+@compiled
+def _jitter(planes: Floats, factors: Floats, order: NDArray[np.int64], luminance: Floats) -> None:
+    for operation in order:
+        if operation == BRIGHTNESS:
+            luminance[:] = ZERO
+        elif operation in (CONTRAST, SATURATION):
+            _luminance(planes, luminance)
+        if operation == CONTRAST:
+            luminance[:] = luminance.sum() / np.float32(luminance.size)
+        if operation == HUE:
+            _hue(planes, factors[HUE])
+        elif operation >= 0:
+            _blend(planes, luminance, factors[operation])
+
+
+@compiled
+def _blend(planes: Floats, other: Floats, factor: np.float32) -> None:
+    for c in range(3):
+        plane = planes[c]
+        for i in range(other.size):
+            plane[i] = min(max(other[i] + factor * (plane[i] - other[i]), ZERO), ONE)
+
+
+@compiled
+def _hue(planes: Floats, shift: np.float32) -> None:
+    """See colour.py for the formula."""
+    red, green, blue = planes[0], planes[1], planes[2]
+    for i in range(red.size):
+        r, g, b = red[i], green[i], blue[i]
+        value = max(r, g, b)
+        chroma = SIX * (value - min(r, g, b))
+        scale = ONE / max(chroma, TINY)
+        turn = shift + (
+            (g - b) * scale if value == r else THIRD + (b - r) * scale if value == g else TWO_THIRDS + (r - g) * scale
+        )
+        red[i] = value - chroma * _falloff(turn - HALF)
+        green[i] = value - chroma * _falloff(turn - FIVE_SIXTHS)
+        blue[i] = value - chroma * _falloff(turn - SIXTH)
+
+
+@compiled
+def _falloff(away: np.float32) -> np.float32:
+    return min(max(THIRD - abs(away - np.rint(away)), ZERO), SIXTH)
+
+
+@compiled
+def _resize(image: Floats, view: Floats, place: NDArray[np.int64]) -> None:
+    """Crop, flip and resize: rows first, which is a sum of whole rows, then within a row."""
+    size, out = image.shape[1], view.shape[1]
+    top, left, height, width, flipped = place
+    above, of_rows = _looks(top, height, size, out)
+    before, of_columns = _looks(left, width, size, out)
+    if flipped:  # the crop was of the flipped image
+        before, of_columns = size - len(of_columns) - before, of_columns[::-1].copy()
+    row = np.empty(size, np.float32)
+    for c in range(3):
+        for y in range(out):
+            picked = view[c, y]
+            row[:], picked[:] = ZERO, ZERO
+            for k in range(len(of_rows)):
+                weight, source = of_rows[k, y], image[c, above[y] + k]
+                for x in range(size):
+                    row[x] += weight * source[x]
+            for k in range(len(of_columns)):
+                weights, moved = of_columns[k], row[k:]  # taken out of the loop below, which is then vector code
+                for x in range(out):
+                    picked[x] += weights[x] * moved[before[x]]
+
+
+@compiled
+def _looks(start: int, length: int, size: int, out: int) -> tuple[NDArray[np.int64], Floats]:
+    """The first pixel that each of ``out`` pixels looks at, and the weights (K, out) of that one and the next.
+
+    For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in geometry.py.
+    """
+    step = np.float32(length / out)
+    reach = max(step, ONE)
+    count = min(math.ceil(2 * reach), size)
+    first, weights = np.empty(out, np.int64), np.empty((count, out), np.float32)
+    for i in range(out):
+        position = start + step * (np.float32(i) + HALF)
+        lowest = max(min(math.floor(position - reach - HALF) + 1, size - count), 0)
+        total = ZERO
+        for k in range(count):
+            away = abs(np.float32(lowest + k) + HALF - position)
+            within = start <= lowest + k < start + length
+            weights[k, i] = max(reach - away, ZERO) if within else ZERO
+            total += weights[k, i]
+        for k in range(count):
+            weights[k, i] /= total
+        first[i] = lowest
+    return first, weights
+
+
+@compiled
+def _blur(planes: Floats, width: int, sigma: np.float32) -> None:
+    """Along rows, then along columns; borders are reflected without repeating them."""
+    size, half = planes.shape[1], width // 2
+    weights = np.exp(np.float32(-0.5) * ((np.arange(width) - half).astype(np.float32) / sigma) ** 2)
+    weights /= weights.sum()
+    across = np.empty((size, size), np.float32)
+    for c in range(3):
+        _blur_rows(planes[c], weights, across)
+        _blur_columns(across, weights, planes[c])
+
+
+@compiled
+def _blur_rows(plane: Floats, weights: Floats, blurred: Floats) -> None:
+    size, half = len(plane), len(weights) // 2
+    row = np.empty(size + 2 * half, np.float32)
+    for y in range(size):
+        for x in range(-half, size + half):
+            row[x + half] = plane[y, _reflected(x, size)]
+        total = blurred[y]
+        total[:] = ZERO
+        for k in range(len(weights)):
+            moved = row[k:]
+            for x in range(size):
+                total[x] += weights[k] * moved[x]
+
+
+@compiled
+def _blur_columns(plane: Floats, weights: Floats, blurred: Floats) -> None:
+    size, half = len(plane), len(weights) // 2
+    for y in range(size):
+        total = blurred[y]
+        total[:] = ZERO
+        for k in range(len(weights)):
+            source = plane[_reflected(y + k - half, size)]
+            for x in range(size):
+                total[x] += weights[k] * source[x]
+
+
+@compiled
+def _reflected(place: int, size: int) -> int:
+    return (size - 1) - abs((size - 1) - abs(place))
