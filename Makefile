@@ -11,7 +11,7 @@ LONG := benchmarks/peer_learning.py
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write the report (about 4 minutes)
+demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write the report (about 5 minutes)
 	$(BIN)/hardpair pretrain demo --run $(RUN) --resume $(FIELDS)
 	$(BIN)/hardpair evaluate $(RUN)
 	$(BIN)/hardpair report $(RUN)

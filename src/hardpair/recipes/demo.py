@@ -36,7 +36,7 @@ def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale.
 
     Command:  hardpair pretrain
-    Cost:     3.0 forwards an image; some minutes on two CPU cores.
+    Cost:     3.0 forwards an image; about four minutes on two CPU cores.
     Expected: docs/log.md has the scores of three seeds.
     """
     return _demo("hnpm", WORKING, batch_size=40)
