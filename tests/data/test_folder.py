@@ -1,10 +1,12 @@
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from hardpair.data.folder import read_folder
+from hardpair.data.folder import decode_batches, read_folder
+from hardpair.data.layout import list_split
 from hardpair.errors import UserError
 
 Paint = Callable[..., Path]
@@ -31,6 +33,53 @@ def test_many_batches_of_files_keep_their_order(root: Path, paint: Paint, monkey
     images = read_folder(root, "train", 8)
     assert images.pixels[:, 0, 4, 4].tolist() == list(range(19))
     assert images.labels is None
+
+
+def test_gaps_of_broken_files_are_closed_in_every_batch(
+    root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.folder.AT_ONCE", 4)
+    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
+    broken = {0, 2, 3, 9, 12, 13, 14, 15, 18}
+    for k in range(19):
+        path = paint(f"{k:02}.png", (k, 0, 0))
+        if k in broken:
+            path.write_bytes(b"")
+    images = read_folder(root, "train", 8)
+    whole = [k for k in range(19) if k not in broken]
+    assert images.pixels[:, 0, 4, 4].tolist() == whole
+    assert images.files == tuple(f"{k:02}.png" for k in whole)
+    assert images.skipped == tuple(f"{k:02}.png: empty" for k in sorted(broken))
+
+
+def test_each_file_is_decoded_once_whatever_the_threads(
+    root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.folder.THREADS", 8)
+    for k in range(60):
+        paint(f"{k:02}.png")
+    seen: list[int] = []
+    for places in decode_batches(list_split(root, "train"), 8, "", lambda place, _: seen.append(place) or place):
+        assert places == list(range(60))
+    assert sorted(seen) == list(range(60))
+
+
+def test_no_thread_begins_another_file_after_a_failure(
+    root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.folder.THREADS", 2)
+    for k in range(60):
+        paint(f"{k:02}.png")
+    seen: list[int] = []
+
+    def finish(place: int, _: object) -> None:
+        seen.append(place)
+        time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(decode_batches(list_split(root, "train"), 8, "", finish))
+    assert len(seen) <= 2
 
 
 @pytest.mark.parametrize(("broken", "fine"), [(1, True), (2, False)])

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib.format import open_memmap
 
-from hardpair.data.mapping import map_file
+from hardpair.data.mapping import map_file, row_writer
 
 
 def test_what_is_changed_stays_in_memory(tmp_path: Path) -> None:
@@ -33,3 +34,32 @@ def test_a_file_larger_than_the_memory(tmp_path: Path) -> None:
         file.write(b"\7")  # the disk keeps only this
     found = map_file(tmp_path / "sparse", (length,), np.uint8)
     assert (found[0], found[length // 2], found[-1]) == (0, 0, 7)
+
+
+def test_rows_are_written_into_the_file_and_seen_in_the_map(tmp_path: Path) -> None:
+    block = open_memmap(tmp_path / "rows.npy", mode="w+", dtype=np.uint8, shape=(4, 2, 3))
+    rows = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
+    with row_writer(block) as write:
+        for row in (2, 0, 3, 1):
+            write(row, rows[row])
+    assert np.array_equal(block, rows)
+    assert np.array_equal(np.load(tmp_path / "rows.npy"), rows)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_rows_of_other_arrays_are_written_as_ever(tmp_path: Path, mapped: bool) -> None:
+    whole = open_memmap(tmp_path / "rows.npy", mode="w+", dtype=np.uint8, shape=(5, 3)) if mapped else np.zeros((5, 3))
+    block = whole[2:]  # which does not begin where the file does
+    with row_writer(block) as write:
+        write(1, np.array([7, 8, 9], np.uint8))
+    assert whole[3].tolist() == [7, 8, 9]
+    assert whole.sum() == 24
+
+
+def test_a_row_is_written_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr("os.pwrite", lambda file, content, place: pwrite(file, content[:2], place))
+    block = open_memmap(tmp_path / "rows.npy", mode="w+", dtype=np.uint8, shape=(2, 5))
+    with row_writer(block) as write:
+        write(1, np.arange(1, 6, dtype=np.uint8))
+    assert block.tolist() == [[0] * 5, [1, 2, 3, 4, 5]]

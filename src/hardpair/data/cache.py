@@ -27,7 +27,7 @@ from hardpair.data.mapping import map_file
 from hardpair.errors import printable
 from hardpair.files import read_json
 
-FORMAT = 3  # raise it when decoding or the files of an entry change
+FORMAT = 4  # raise it when decoding or the files of an entry change
 Shape = tuple[int, int, int, int]
 Trouble = (OSError, ValueError, KeyError, TypeError, RuntimeError)  # RuntimeError: no home folder
 T = TypeVar("T", bound=np.generic)

@@ -1,17 +1,22 @@
 """One image file → one square of uint8 pixels, or the reason why not."""
 
 import stat
+from contextlib import suppress
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from hardpair.data import jpeg
 from hardpair.data.room import Room
 from hardpair.errors import printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name says: SUN397 has GIFs named .jpg
 MOST_BYTES = 256_000_000  # WebP files are read whole, and metadata is kept, before the size of the picture is known
+MOST_AT_ONCE = 16_000_000  # bytes that are read at once; of a longer file Pillow reads a block after the other
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
 MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
 LEAST_SIDE = 8
@@ -28,12 +33,13 @@ class UnusableError(Exception):
 def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     """The centre square of an image, resized: uint8 (3, size, size)."""
     try:
-        _check_file(path)
-        with path.open("rb") as stream, Image.open(stream, formats=FORMATS) as image:
-            _check_header(image)
-            _check_scans(image, path)
-            with ROOM.take(image.width * image.height):
-                return _square(image, size)
+        length = _check_file(path)
+        with path.open("rb", buffering=0) as file:
+            if length <= MOST_AT_ONCE:
+                with suppress(jpeg.OddError):
+                    return _plain_jpeg(file.read(length), size)
+                file.seek(0)
+            return _by_pillow(file, size)
     except UnusableError:
         raise
     except Image.DecompressionBombError as error:
@@ -54,7 +60,8 @@ def _too_large() -> str:
     return f"over {MOST_PIXELS // 1_000_000} megapixels"
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path) -> int:
+    """The length of a file, unless it is nothing to read, or too much."""
     try:
         facts = path.stat()
     except PermissionError:
@@ -67,6 +74,28 @@ def _check_file(path: Path) -> None:
         raise UnusableError("empty")
     if facts.st_size > MOST_BYTES:
         raise UnusableError(f"over {MOST_BYTES // 1_000_000} MB")
+    return facts.st_size
+
+
+def _plain_jpeg(content: bytes, size: int) -> NDArray[np.uint8]:
+    """The fast way; what Pillow is to refuse, with the reason, is odd."""
+    if not content.startswith(jpeg.START):
+        raise jpeg.OddError
+    header = jpeg.read_header(content)
+    if header.width * header.height > MOST_PIXELS or min(header.width, header.height) < LEAST_SIDE:
+        raise jpeg.OddError
+    if not header.one_scan and content.count(b"\xff\xda") > MOST_SCANS:
+        raise jpeg.OddError
+    with ROOM.take(header.width * header.height):
+        return jpeg.decode_square(content, header, size)
+
+
+def _by_pillow(file: FileIO, size: int) -> NDArray[np.uint8]:
+    with BufferedReader(file) as stream, Image.open(stream, formats=FORMATS) as image:
+        _check_header(image)
+        _check_scans(image, stream)
+        with ROOM.take(image.width * image.height):
+            return _square(image, size)
 
 
 def _check_header(image: Image.Image) -> None:
@@ -78,12 +107,12 @@ def _check_header(image: Image.Image) -> None:
         raise UnusableError(f"{width} × {height} pixels, smaller than {LEAST_SIDE}")
 
 
-def _check_scans(image: Image.Image, path: Path) -> None:
+def _check_scans(image: Image.Image, stream: BinaryIO) -> None:
     """A JPEG of a few bytes a scan could keep its reader busy for days."""
     if image.format not in ("JPEG", "MPO"):
         return
-    with path.open("rb") as stream:
-        scans = sum(block.count(b"\xff\xda") for block in iter(lambda: stream.read(1 << 20), b""))
+    stream.seek(0)
+    scans = sum(block.count(b"\xff\xda") for block in iter(lambda: stream.read(1 << 20), b""))
     if scans > MOST_SCANS:
         raise UnusableError(f"over {MOST_SCANS} scans")
 

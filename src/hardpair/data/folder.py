@@ -1,12 +1,12 @@
 """Any folder of pictures: listed, decoded once, remembered."""
 
-import itertools
 import os
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,12 +16,14 @@ from hardpair.data.cache import cache_key, remember
 from hardpair.data.decode import UnusableError, decode_file
 from hardpair.data.images import Images, Split
 from hardpair.data.layout import Listing, list_split
+from hardpair.data.mapping import row_writer
 from hardpair.data.progress import progress
 from hardpair.errors import UserError, printable
 
 MOST_SKIPPED = 0.05  # of the files; beyond that something is wrong that the user should know
 THREADS = min(16, os.cpu_count() or 1)
 AT_ONCE = 256  # files handed to the threads at a time, so that finished images do not pile up
+T = TypeVar("T")
 Result = NDArray[np.uint8] | str  # the pixels of a file, or the reason why there are none
 
 
@@ -55,36 +57,75 @@ def decode_all(listing: Listing, pixels: NDArray[np.uint8], name: str) -> tuple[
     """Fill the first rows of `pixels` with the usable files; say which they are, and why not the others."""
     rows: list[int] = []
     skipped: list[str] = []
-    with closing(decode_batches(listing, pixels.shape[-1], f"decoding {name}")) as batches:
-        for row, result in enumerate(itertools.chain.from_iterable(batches)):
-            if isinstance(result, str):
-                skipped.append(f"{printable(listing.names[row])}: {result}")
-            else:
-                pixels[len(rows)] = result
-                rows.append(row)
+
+    def store(place: int, result: Result) -> str | None:
+        if isinstance(result, str):
+            return result
+        write(len(rows) + place, result)  # the thread that decoded it does, for that takes time, too
+        return None
+
+    with (
+        row_writer(pixels) as write,
+        closing(decode_batches(listing, pixels.shape[-1], f"decoding {name}", store)) as batches,
+    ):
+        for reasons in batches:
+            file, row = len(rows) + len(skipped), len(rows)  # the first of this batch
+            for place, reason in enumerate(reasons):
+                if reason is not None:
+                    skipped.append(f"{printable(listing.names[file + place])}: {reason}")
+                    continue
+                if len(rows) < row + place:  # close the gap that a skipped file has left
+                    write(len(rows), pixels[row + place])
+                rows.append(file + place)
     return rows, skipped
 
 
-def decode_batches(listing: Listing, size: int, label: str, *, first: int = 0) -> Generator[list[Result], None, None]:
-    """The results of all files from the `first` on, in order, `AT_ONCE` at a time; `label` is for the progress bar."""
+def decode_batches(
+    listing: Listing, size: int, label: str, finish: Callable[[int, Result], T], *, first: int = 0
+) -> Generator[list[T], None, None]:
+    """All files from the `first` on, in order, `AT_ONCE` at a time.
+
+    Args:
+        listing: the files.
+        size: pixels a side.
+        label: for the progress bar.
+        finish: what is done with a result, in the thread that decoded it; it is told the place in the batch.
+        first: how many files are left out at the beginning.
+    """
     names = listing.names[first:]
     with progress(label, len(names)) as advance, ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(names), AT_ONCE):
             batch = [listing.root / name for name in names[start : start + AT_ONCE]]
-            yield _decode_batch(pool, batch, size)
+            yield _decode_batch(pool, batch, size, finish)
             advance(len(batch))
 
 
-def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[Result]:
-    def decode(path: Path) -> Result:
-        try:
-            return decode_file(path, size)
-        except UnusableError as reason:
-            return str(reason)
+def _decode_batch(
+    pool: ThreadPoolExecutor, paths: list[Path], size: int, finish: Callable[[int, Result], T]
+) -> list[T]:
+    results: dict[int, T] = {}
+    todo = enumerate(paths)
+
+    def work() -> None:
+        for place, path in todo:  # which all threads share, so that each takes the next file when it is done with one
+            results[place] = finish(place, _decode(path, size))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of large images and odd EXIF; what matters becomes a reason
-        return list(pool.map(decode, paths))
+        try:
+            for worker in [pool.submit(work) for _ in range(THREADS)]:
+                worker.result()
+        finally:
+            for _ in todo:  # after Ctrl-C no thread begins another file
+                pass
+    return [results[place] for place in range(len(paths))]
+
+
+def _decode(path: Path, size: int) -> Result:
+    try:
+        return decode_file(path, size)
+    except UnusableError as reason:
+        return str(reason)
 
 
 def check_skipped(listing: Listing, skipped: list[str], *, whole: bool = False, more: str = "") -> None:

@@ -2,7 +2,10 @@
 
 import math
 import mmap
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,3 +32,25 @@ def map_file(path: Path, shape: tuple[int, ...], kind: type[T], *, offset: int =
             prot=mmap.PROT_READ | mmap.PROT_WRITE,
         )
     return np.frombuffer(pages, dtype=kind, count=count, offset=offset).reshape(shape)
+
+
+@contextmanager
+def row_writer(block: NDArray[np.uint8]) -> Iterator[Callable[[int, NDArray[np.uint8]], None]]:
+    """Yield `write(row, values)`, to be called by any thread in place of `block[row] = values`.
+
+    Into a mapped file it takes half the time, since the system need not stop at each page of 4 kB that is touched for
+    the first time. What was written is in the map at once.
+    """
+    pages: object = block.base
+    if not (isinstance(block, np.memmap) and isinstance(pages, mmap.mmap) and block.filename):  # not a whole file
+        yield block.__setitem__
+        return
+    with Path(block.filename).open("r+b", buffering=0) as file:
+
+        def write(row: int, values: NDArray[np.uint8]) -> None:
+            left, place = values.data.cast("B"), block.offset + row * values.nbytes
+            while left:
+                written = os.pwrite(file.fileno(), left, place)
+                left, place = left[written:], place + written
+
+        yield write

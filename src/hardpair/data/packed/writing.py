@@ -111,7 +111,7 @@ class _Packing:
         with (
             self._open() as file,
             ThreadPoolExecutor(1) as writer,
-            closing(decode_batches(self.listing, self.size, label, first=first)) as batches,
+            closing(decode_batches(self.listing, self.size, label, lambda _, result: result, first=first)) as batches,
         ):
             written: Future[None] | None = None
             for batch in batches:

@@ -1,0 +1,198 @@
+"""JPEG files → squares: three bare decoders beside each other, and what our checks and threads cost beside them.
+
+    python benchmarks/decode.py                          # the photos of ../shared/data/photos
+    python benchmarks/decode.py --folder my/photos --sizes 64 --repeats 3
+
+All take turns, in an order drawn anew for each pass, and ratios are those of the best passes. What counts is processor
+time, the worth of a core: it hardly grows with the other work of a shared machine, as the time on the clock does (which
+the JSON has, too). An error is the mean absolute difference, of 255, to what Pillow makes of the picture at its full
+size. A decoder is as good as Pillow's reduced-size decoding where its error is at most .1 above that one's. Goal: 95 %
+of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
+"""
+
+import json
+import os
+import random
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simplejpeg
+import torch
+import tyro
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import interpolate
+from torchvision.io import ImageReadMode, decode_jpeg
+
+from hardpair.data import folder
+from hardpair.data.decode import decode_file
+from hardpair.data.jpeg import reduced, resize_centre
+from hardpair.data.layout import Listing
+
+Pixels = NDArray[np.uint8]
+Decode = Callable[[Path, int], Pixels]
+Work = Callable[[int], None]  # a pass over the files, to a size
+AS_GOOD = 0.1  # of 255 levels: what torch's resize and Pillow's may differ by
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is decoded, and how often.
+
+    Args:
+        folder: JPEG files, at any depth.
+        sizes: pixels a side of the squares.
+        repeats: passes over the folder with each decoder.
+    """
+
+    folder: Path = Path("../shared/data/photos")
+    sizes: tuple[int, ...] = (32, 96, 224)
+    repeats: int = 15
+
+
+def centre(width: int, height: int) -> tuple[int, int, int, int]:
+    """The centre square: left, top, right, bottom."""
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side
+
+
+def by_pillow(image: Image.Image, size: int) -> Pixels:
+    """Pillow's resize."""
+    square = image.resize((size, size), Image.Resampling.BICUBIC, box=centre(*image.size))
+    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+
+def by_torch(planes: Tensor, size: int) -> Pixels:
+    """Torch's resize, which is also torchvision's, of separate planes."""
+    left, top, right, bottom = centre(planes.shape[2], planes.shape[1])
+    square = planes[None, :, top:bottom, left:right]
+    return interpolate(square, (size, size), mode="bicubic", antialias=True)[0].numpy()
+
+
+def full_size(path: Path, size: int) -> Pixels:
+    """What the others are compared with."""
+    with Image.open(path) as image:
+        return by_pillow(image.convert("RGB"), size)
+
+
+def draft(path: Path, size: int) -> Image.Image:
+    """Pillow's reduced-size decoding."""
+    with Image.open(path) as image:
+        image.draft("RGB", (2 * size, 2 * size))
+        return image.convert("RGB")
+
+
+def simple(path: Path, size: int) -> Pixels:
+    """simplejpeg's, at the same 1/2, 1/4 or 1/8."""
+    content = path.read_bytes()
+    height, width, *_ = simplejpeg.decode_jpeg_header(content)
+    width, height = reduced(width, height, size)
+    return simplejpeg.decode_jpeg(content, min_width=width, min_height=height)
+
+
+def eighths(path: Path, size: int) -> Pixels:
+    """simplejpeg's at any number of eighths that leaves twice the size asked for."""
+    return simplejpeg.decode_jpeg(path.read_bytes(), min_width=2 * size, min_height=2 * size)
+
+
+def whole(path: Path) -> Tensor:
+    """torchvision's, which has no reduced size."""
+    return decode_jpeg(torch.from_numpy(np.fromfile(path, np.uint8)), ImageReadMode.RGB)
+
+
+PILLOW = "Pillow, Pillow's resize"
+BARE: dict[str, Decode] = {
+    PILLOW: lambda path, size: by_pillow(draft(path, size), size),
+    "Pillow, torch's resize": lambda path, size: resize_centre(np.array(draft(path, size)), size),
+    "torchvision, torch's resize": lambda path, size: by_torch(whole(path), size),
+    "simplejpeg, torch's resize": lambda path, size: resize_centre(simple(path, size), size),
+    "simplejpeg at n/8, torch's resize": lambda path, size: resize_centre(eighths(path, size), size),
+}
+DECODERS = {**BARE, "hardpair: decode_file": decode_file}
+
+
+def error_of(decode: Decode, paths: list[Path], size: int) -> float:
+    """Mean absolute difference to the full-size decoding."""
+    return float(np.mean([np.abs(decode(path, size) - full_size(path, size).astype(int)).mean() for path in paths]))
+
+
+def one_by_one(decode: Decode, paths: list[Path]) -> Work:
+    """A pass over the files in one thread."""
+
+    def run(size: int) -> None:
+        for path in paths:
+            decode(path, size)
+
+    return run
+
+
+def into_cache(root: Path, paths: list[Path], threads: int) -> Work:
+    """A pass as a training begins with it: all files into a new entry of the cache."""
+    listing = Listing(root, [str(path.relative_to(root)) for path in paths], None, ())
+
+    def run(size: int) -> None:
+        folder.THREADS = threads
+        folder.read_listing(listing, "photos", size, whole=True)
+
+    return run
+
+
+def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dict[str, tuple[float, float]]:
+    """Seconds of the best passes of each, taken in turns: of all processors together, and on the clock."""
+    passes: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    draw = random.Random(0)
+    for _ in range(repeats):
+        for name in draw.sample(list(works), len(works)):
+            core, clock = time.process_time(), time.perf_counter()
+            works[name](size)
+            passes[name].append((time.process_time() - core, time.perf_counter() - clock))
+            for entry in cache.iterdir():
+                entry.unlink()
+    return {name: (min(core for core, _ in of), min(clock for _, clock in of)) for name, of in passes.items()}
+
+
+def compare(works: dict[str, Work], paths: list[Path], cache: Path, size: int, repeats: int) -> dict[str, Any]:
+    """Print the table of a size; returns its figures."""
+    best = measure(works, cache, size, repeats)
+    errors = {name: error_of(decode, paths, size) for name, decode in DECODERS.items()}
+    as_good = [name for name in BARE if errors[name] <= errors[PILLOW] + AS_GOOD]
+    fastest = min(as_good, key=lambda name: best[name][0])
+    print(f"squares of {size} px; the fastest bare decoder that is as good: {fastest}")
+    print(f"  {'':36}  images/s of a core   ratio   error")
+    lines = {}
+    for name, (core, clock) in best.items():
+        rate, ratio, error = len(paths) / core, best[fastest][0] / core, errors.get(name)
+        print(f"  {name:36} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
+        lines[name] = {"rate": rate, "ratio": ratio, "rate_on_clock": len(paths) / clock, "error": error}
+    return {"size": size, "fastest": fastest, "lines": lines}
+
+
+def main() -> None:
+    """Print a table a size, and all of it as JSON."""
+    options = tyro.cli(Options, description=__doc__)
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "The image decoding and encoding", DeprecationWarning)  # torchvision's is to go
+    paths = sorted(path for path in options.folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+    if not paths:
+        print(f"{options.folder}: no JPEGs; give another --folder")
+        return
+    print(f"{len(paths)} JPEGs of {np.mean([path.stat().st_size for path in paths]) / 1000:.0f} kB on average")
+    works = {name: one_by_one(decode, paths) for name, decode in DECODERS.items()}
+    for threads in sorted({1, folder.THREADS}):
+        works[f"hardpair: folder → cache, {threads} threads"] = into_cache(options.folder, paths, threads)
+    with tempfile.TemporaryDirectory(prefix="hardpair-decode-") as cache:
+        os.environ["HARDPAIR_CACHE"] = cache
+        found = [compare(works, paths, Path(cache), size, options.repeats) for size in options.sizes]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
