@@ -12,7 +12,7 @@ from hostile import little_memory, saved, within
 from numpy.typing import NDArray
 from PIL import Image
 
-from hardpair.data import decode
+from hardpair.data import decode, jpeg
 from hardpair.data.decode import UnusableError, decode_file
 from hardpair.data.jpeg import OddError, decode_square, read_header, reduced
 
@@ -108,6 +108,12 @@ def test_odd_files_are_not_for_us(kind: str) -> None:
 def test_odd_but_whole_files_are_read_by_pillow(tmp_path: Path, kind: str) -> None:
     (tmp_path / "a.jpg").write_bytes(ODD[kind])
     assert np.array_equal(decode_file(tmp_path / "a.jpg", 16), by_pillow(ODD[kind], 16))
+
+
+def test_without_the_fast_decoder_pillow_reads_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jpeg, "simplejpeg", None)
+    (tmp_path / "a.jpg").write_bytes(PLAIN["large"])
+    assert np.array_equal(decode_file(tmp_path / "a.jpg", 16), by_pillow(PLAIN["large"], 16))
 
 
 def test_long_files_are_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

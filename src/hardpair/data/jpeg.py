@@ -6,11 +6,15 @@ Whatever is not plain, or not whole, is left to the slower reader of all formats
 from typing import NamedTuple
 
 import numpy as np
-import simplejpeg
 import torch
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 from torch.nn.functional import interpolate
+
+try:
+    import simplejpeg
+except ImportError:  # a Python that it has no release for yet
+    simplejpeg = None
 
 START = b"\xff\xd8\xff"
 PROGRESSIVE, SCAN, METADATA = 0xC2, 0xDA, 0xE1  # markers: each begins a segment
@@ -42,6 +46,8 @@ class Header(NamedTuple):
 
 def read_header(content: bytes) -> Header:
     """Look at a JPEG without decoding anything."""
+    if simplejpeg is None:
+        raise OddError
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(content)
         if colours not in ("YCbCr", "RGB", "Gray"):
