@@ -117,8 +117,7 @@ def mined(stepper: Stepper, views: list[Tensor]) -> Tensor:
     method = stepper.method
     student, teacher = processes.gather(method.student(views[1])), method.head(method.encoder(views[0]))
     distance = dissimilarity(student, teacher, norm="l2")
-    own = hard_negatives(distance, threshold=method.threshold, diagonal=-processes.place() * len(teacher))
-    return processes.gather(own.T.to(torch.uint8)).T.contiguous()
+    return hard_negatives(processes.gather(distance.T.contiguous()).T.contiguous(), threshold=method.threshold)
 
 
 def after_steps(stepper: Stepper) -> dict[str, Tensor]:

@@ -1,16 +1,14 @@
 """The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from hardpair import processes
+from hardpair.losses.pairs import Pool, distances, log_sum_mined, sum_mined
 
 Norm = Literal["inf", "l2"]
 Reduce = Literal["sum", "mean"]
@@ -18,9 +16,6 @@ Reduce = Literal["sum", "mean"]
 SMALLEST_SUM = 1e-6
 """Sums of distances below this count as this. It is what float32 can resolve in a distance made by a GEMM; at
 distance 0 the gradient of d is 0 while that of log d is infinite, so without it identical images would give NaN."""
-
-MOST_DISTANCES = 2**24
-"""Beyond so many pairs the distances are made, used and forgotten in parts, and made again for the gradient."""
 
 
 def normalise(u: Tensor, norm: Norm = "inf") -> Tensor:
@@ -35,17 +30,12 @@ def normalise(u: Tensor, norm: Norm = "inf") -> Tensor:
     return u / torch.where(length > torch.finfo(u.dtype).tiny, length, torch.ones_like(length))
 
 
-def _check_reduce(reduce: Reduce) -> None:
+def _scaled(u: Tensor, norm: Norm, reduce: Reduce) -> Tensor:
+    """Rows whose squared distances are those of Eq. 3, or their mean over the dimensions."""
     if reduce not in ("sum", "mean"):
         raise ValueError(f"reduce must be 'sum' or 'mean', not {reduce!r}")
-
-
-def _distances(a: Tensor, b: Tensor, reduce: Reduce) -> Tensor:
-    """Squared distances of all rows of a (N, D) to all rows of b (M, D), by one GEMM: (N, M)."""
-    _check_reduce(reduce)
-    squares = a.square().sum(1)[:, None] + b.square().sum(1)[None, :]
-    distance = torch.addmm(squares, a, b.T, alpha=-2).clamp_min(0)
-    return distance / a.shape[1] if reduce == "mean" else distance
+    rows = normalise(_at_least_float32(u), norm)
+    return rows if reduce == "sum" else rows / math.sqrt(u.shape[1])
 
 
 def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Reduce = "sum") -> Tensor:
@@ -54,16 +44,13 @@ def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Red
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
     with _full_precision(u.device):
-        return _distances(normalise(_at_least_float32(u_prime), norm), normalise(_at_least_float32(u), norm), reduce)
+        return distances(_scaled(u_prime, norm, reduce), _scaled(u, norm, reduce))
 
 
-def hard_negatives(distance: Tensor, *, threshold: float = 1.0, diagonal: int = 0) -> Tensor:
-    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is.
-
-    Of a part of a larger matrix, ``diagonal`` says how far above its corner the larger one's diagonal begins.
-    """
+def hard_negatives(distance: Tensor, *, threshold: float = 1.0) -> Tensor:
+    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is."""
     mined = distance.detach() <= threshold
-    mined.diagonal(diagonal).fill_(False)
+    mined.diagonal().fill_(False)
     return mined
 
 
@@ -89,16 +76,15 @@ def hnpm_loss(
     Where several processes share a batch, each gives its own rows.
     """
     with _full_precision(u.device):
-        teacher = normalise(_at_least_float32(u), norm)  # (M, D): N of them in all processes together
-        student = normalise(_at_least_float32(u_prime), norm)  # (M, D)
+        teacher = _scaled(u, norm, reduce)  # (M, D): N of them in all processes together
+        student = _scaled(u_prime, norm, reduce)  # (M, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
-        squares = (teacher - student).square()
-        positive = (squares.sum(1) if reduce == "sum" else squares.mean(1)).mean()
+        positive = (teacher - student).square().sum(1).mean()
         limit = threshold if mine else math.inf
         if softness:
-            negative, counts = _soft_push(student, teacher, limit, reduce, softness)
+            negative, counts = _soft_push(student, teacher, limit, softness)
         else:
-            negative, counts = _push(student, teacher, limit, reduce)
+            negative, counts = _push(student, teacher, limit)
 
     pairs = max(processes.count() * len(u) - 1, 1)  # of an anchor
     return {
@@ -110,7 +96,7 @@ def hnpm_loss(
     }
 
 
-def _push(student: Tensor, teacher: Tensor, limit: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
+def _push(student: Tensor, teacher: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     """Eq. 4, and how many negatives each anchor mined (N,). An anchor is a student's output, a candidate a teacher's.
 
     Students are gathered, every process measures its own teachers against all of them, and the sums are added up. The
@@ -118,18 +104,15 @@ def _push(student: Tensor, teacher: Tensor, limit: float, reduce: Reduce) -> tup
     the gathering.
     """
     everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D)
-    own_sum, own_count = _in_parts(
-        partial(_sums, limit=limit, reduce=reduce), everyone, teacher, -processes.place() * len(teacher)
-    )
+    pool = Pool(limit, diagonal=-processes.place() * len(teacher), images=len(teacher))
+    own_sum, own_count = sum_mined(everyone, teacher, pool)
     sums, counts = processes.total(torch.stack([own_sum, own_count]))
     # The candidates of other processes count in the value; only those of this one can carry a gradient here.
     sums = own_sum + (sums - own_sum.detach())
     return processes.as_part_of_sum(-torch.where(counts > 0, sums.clamp_min(SMALLEST_SUM).log(), 0).mean()), counts
 
 
-def _soft_push(
-    student: Tensor, teacher: Tensor, limit: float, reduce: Reduce, softness: float
-) -> tuple[Tensor, Tensor]:
+def _soft_push(student: Tensor, teacher: Tensor, limit: float, softness: float) -> tuple[Tensor, Tensor]:
     """Beyond the paper, L2: mean of ``s log sum exp(-d / s)`` over anchors; the nearer a negative, the harder pushed.
 
     Half of it has the anchors of Eq. 4. In the other half the anchors are the teacher's outputs, and their candidates
@@ -137,54 +120,10 @@ def _soft_push(
     """
     students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
     teachers = processes.gather(teacher, gradient=True)  # (N, D)
-    sums = partial(_soft_sums, limit=limit, reduce=reduce, softness=softness, images=len(teachers))
-    first = processes.place() * len(teacher)  # of this process's images among all
-    of_students, counts = _in_parts(sums, student, teachers, first)
-    of_teachers, _ = _in_parts(sums, teacher, torch.cat([students, teachers]), first)
+    pool = Pool(limit, diagonal=processes.place() * len(teacher), images=len(teachers))
+    of_students, counts = log_sum_mined(student, teachers, pool, softness)
+    of_teachers, _ = log_sum_mined(teacher, torch.cat([students, teachers]), pool, softness)
     return (of_students.mean() + of_teachers.mean()) / 2, counts
-
-
-Sums = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-"""Of anchors (N, D), candidates (M, D) and where the diagonal begins: a figure of each anchor and how many it mined."""
-
-
-def _in_parts(sums: Sums, anchors: Tensor, candidates: Tensor, diagonal: int) -> tuple[Tensor, Tensor]:
-    """The same for all anchors at once, or for as many at a time as there is room for."""
-    if len(anchors) * len(candidates) <= MOST_DISTANCES:
-        return sums(anchors, candidates, diagonal)
-    parts, start = [], diagonal
-    for some in anchors.split(max(1, MOST_DISTANCES // len(candidates))):
-        parts.append(checkpoint(sums, some, candidates, start, use_reentrant=False, preserve_rng_state=False))
-        start += len(some)
-    figures, counts = zip(*parts, strict=True)
-    return torch.cat(figures), torch.cat(counts)
-
-
-def _sums(anchors: Tensor, candidates: Tensor, diagonal: int, *, limit: float, reduce: Reduce) -> tuple[Tensor, Tensor]:
-    distance = _distances(anchors, candidates, reduce)
-    mined = hard_negatives(distance, threshold=limit, diagonal=diagonal)
-    return torch.where(mined, distance, 0).sum(1), mined.sum(1).to(distance.dtype)
-
-
-def _soft_sums(
-    anchors: Tensor,
-    candidates: Tensor,
-    diagonal: int,
-    *,
-    limit: float,
-    reduce: Reduce,
-    softness: float,
-    images: int,
-) -> tuple[Tensor, Tensor]:
-    """Candidates are one output of every image, or one of each network."""
-    distance = _distances(anchors, candidates, reduce)
-    blocks = [hard_negatives(block, threshold=limit, diagonal=diagonal) for block in distance.split(images, dim=1)]
-    mined = torch.cat(blocks, dim=1)
-    counts = mined.sum(1)
-    nearness = torch.where(mined, -distance / softness, -math.inf)
-    # The logarithm of nothing would be -inf and its gradient NaN: such an anchor is computed with zeros and left out.
-    sums = torch.where(counts[:, None] > 0, nearness, 0).logsumexp(1)
-    return torch.where(counts > 0, softness * sums, 0), counts.to(distance.dtype)
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
