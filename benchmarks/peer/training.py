@@ -4,7 +4,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,25 +52,39 @@ class Pictures(Dataset[list[Tensor]]):
         return views
 
 
-def train_lightly(recipe: Recipe, images: Images, optimiser: str) -> tuple[Encoder, float]:
+class Lightly:
     """The recipe's method by lightly, with the recipe's encoder, batch, epochs and seed."""
-    torch.manual_seed(recipe.seed)  # the same initial weights as ours
-    encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
-    method = LIGHTLY[recipe.method](encoder).to(memory_format=torch.channels_last).train()
-    pictures = Pictures(images, TRANSFORMS[recipe.method]())
-    loader: DataLoader[list[Tensor]] = DataLoader(
-        pictures, recipe.batch_size, shuffle=True, drop_last=True, num_workers=WORKERS, persistent_workers=True
-    )
-    trained = [p for p in method.parameters() if p.requires_grad]
-    steps = recipe.epochs * len(loader)
-    rule, by_step, by_epoch = _sgd(trained, recipe) if optimiser == "sgd" else _adam(trained, recipe, steps)
+
+    def __init__(self, recipe: Recipe, images: Images, optimiser: str) -> None:
+        torch.manual_seed(recipe.seed)  # the same initial weights as ours
+        self.recipe = recipe
+        self.encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
+        self.method = LIGHTLY[recipe.method](self.encoder).to(memory_format=torch.channels_last).train()
+        pictures = Pictures(images, TRANSFORMS[recipe.method]())
+        self.loader: DataLoader[list[Tensor]] = DataLoader(
+            pictures, recipe.batch_size, shuffle=True, drop_last=True, num_workers=WORKERS, persistent_workers=True
+        )
+        trained = [p for p in self.method.parameters() if p.requires_grad]
+        steps = recipe.epochs * len(self.loader)
+        choice = _sgd(trained, recipe) if optimiser == "sgd" else _adam(trained, recipe, steps)
+        self.rule, self.by_step, self.by_epoch = choice
+        self.clip = recipe.clip if optimiser == "adam" else 0
+
+    def epoch(self) -> Iterator[Tensor]:
+        """The losses of an epoch's steps, each step done when its loss is asked for."""
+        for views in self.loader:
+            yield _step(self.method, views, self.rule, self.by_step, self.clip)
+        if self.by_epoch is not None:
+            self.by_epoch.step()
+
+
+def train_lightly(recipe: Recipe, images: Images, optimiser: str) -> tuple[Encoder, float]:
+    """From beginning to end. The encoder and the seconds of training."""
+    lightly = Lightly(recipe, images, optimiser)
     began = time.perf_counter()
     for epoch in range(recipe.epochs):
-        losses = [_step(method, views, rule, by_step, recipe.clip if optimiser == "adam" else 0) for views in loader]
-        if by_epoch is not None:
-            by_epoch.step()
-        _report(epoch, recipe.epochs, losses, time.perf_counter() - began)
-    return encoder.eval(), time.perf_counter() - began
+        _report(epoch, recipe.epochs, list(lightly.epoch()), time.perf_counter() - began)
+    return lightly.encoder.eval(), time.perf_counter() - began
 
 
 def _sgd(trained: list[nn.Parameter], recipe: Recipe) -> tuple[torch.optim.Optimizer, LRScheduler | None, LRScheduler]:

@@ -338,6 +338,21 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         small40("log of the sum, threshold 1.2", form="log_sum", threshold=1.2),
         small40("student plain", student_view="plain"),
     ),
+    # Is it the small view and the small batches alone, with the paper's own Eq. 4?
+    "paper": tuple(
+        Variant(
+            f"hnpm with a small view, batch 40: {name}",
+            {"small_views": 1, **settings},
+            {"epochs": 10, "learning_rate": 2e-3, "view_size": 0.75, "batch_size": 40},
+        )
+        for name, settings in (
+            ("Eq. 4, threshold 1.2", {"threshold": 1.2}),
+            ("soft 0.2, threshold 1.4", {"softness": 0.2, "threshold": 1.4}),
+            ("soft 0.2, all", {"softness": 0.2, "mine": False}),
+            ("Eq. 4, threshold 1.4", {"threshold": 1.4}),
+            ("Eq. 4, threshold 1", {"threshold": 1.0}),
+        )
+    ),
     # What both share.
     "shared": (
         soft("teacher also 16 px, batch 80", epochs=10, extra_size=16, more={"batch_size": 80}),
