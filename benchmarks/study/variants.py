@@ -109,9 +109,9 @@ def small40(name: str, **changes: Any) -> Variant:
     return soft(f"also 16 px, batch 40, {name}", epochs=10, extra_size=16, more={"batch_size": 40}, **changes)
 
 
-def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, **settings: Any) -> Variant:
-    """Another system with views of 24 px and a batch of 80."""
-    changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24", "batch_size": 80}
+def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, batch: int = 80, **settings: Any) -> Variant:
+    """Another system with views of 24 px."""
+    changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24", "batch_size": batch}
     own = {**BEFORE[f"demo/{method}"], **settings}
     return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
 
@@ -373,6 +373,11 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         rival("simsiam", "batch 80", 9),
         rival("moco", "batch 80", 7),
         rival("byol", "momentum 0.9, batch 80", 7, momentum=0.9),
+        rival("byol", "batch 40", 7, batch=40),
+        rival("moco", "one-sided, batch 40", 14, batch=40, symmetric=False),
+        rival("simsiam", "rate 0.001, batch 40", 9, rate=1e-3, batch=40),
+        rival("moco", "one-sided, momentum 0.9, batch 80", 14, symmetric=False, momentum=0.9),
+        rival("moco", "one-sided, rate 0.004, batch 80", 14, rate=4e-3, symmetric=False),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (

@@ -89,6 +89,7 @@ def test_before_each_run_a_line_says_which_and_how_much_is_left(finished):
         (["--family", "demos"], "family: there is no 'demos'; did you mean demo?"),
         (["--seeds", "0"], "seeds: must be between 1 and"),
         (["--budget", "0"], "budget: must be between 1 and"),
+        (["--labels", "10"], "labels: must be between 0 and 1"),
         (["--encoder", "resnet11"], "hnpm: encoder: there is no 'resnet11'"),
         (["--unit", "hours"], "--unit"),
         (["--on", "train"], "--on"),

@@ -78,6 +78,32 @@ def test_validation_judges_again_but_does_not_train_again(finished, photos, tmp_
     assert row["linear"] == {"mean": score["metrics"]["top1"], "std": None}
 
 
+@pytest.mark.usefixtures("_no_figure")
+def test_few_labels_are_added_to_what_is_there(finished, photos, tmp_path, capsys):
+    """Each share of the labels is fine-tuned with once; what was judged before is not judged again."""
+    out = shutil.copytree(finished, tmp_path / "out")
+    file, more = out / "hnpm-b1-s0" / "scores.jsonl", ["--methods", "hnpm", "--seeds", "1"]
+    assert cli.compare(words(photos, out, *more, "--labels", ".2")) == 0
+    assert cli.compare(words(photos, out, *more, "--labels", ".1", ".2")) == 0
+    scores = read_lines(file)
+    semi = {score["settings"]["labels"]: score for score in scores if score["protocol"] == "semi"}
+    assert [score["protocol"] for score in scores] == ["knn", "linear", "semi", "semi"]
+    assert [semi[share]["labelled_images"] for share in (0.1, 0.2)] == [30, 60]
+    (row,) = json.loads((out / "compare.json").read_text())["rows"]
+    assert row["semi"]["0.1"] == {"mean": semi[0.1]["metrics"]["top1"], "std": None}
+    assert row["semi_control"]["0.2"] == {"mean": semi[0.2]["control"]["top1"], "std": None}
+    cells = [f"{semi[share][kind]['top1']:.1f}" for share in (0.1, 0.2) for kind in ("metrics", "control")]
+    text = (out / "table.md").read_text()
+    heading, _, values = [line for line in text.splitlines() if line.startswith("|")][3:]
+    assert heading == "| method | forwards | 10 % of the labels | control | 20 % of the labels | control |"
+    assert values.strip(" |").split(" | ")[2:] == cells
+    assert "10 % of the labels" in capsys.readouterr().out
+    lines = [json.dumps({**score, "settings": {**score["settings"], "epochs": [7]}}) for score in scores]
+    file.write_text("".join(f"{line}\n" for line in lines))
+    facts = open_images(str(photos), "train", size=8, root=tmp_path).facts()
+    assert known_runs(photos, out, facts, "--labels", ".2") == 0  # fine-tuned in another way
+
+
 def test_scores_of_another_kind_are_not_taken(finished, photos, tmp_path):
     """Of a half-trained encoder, by other settings, on other images: the run is judged again."""
     out = shutil.copytree(finished, tmp_path / "out")
@@ -93,10 +119,10 @@ def test_scores_of_another_kind_are_not_taken(finished, photos, tmp_path):
     assert known_runs(photos, out, {**facts, "digest": "other"}) == 0
 
 
-def known_runs(photos: Path, out: Path, facts: dict[str, object]) -> int:
+def known_runs(photos: Path, out: Path, facts: dict[str, object], *more: str) -> int:
     from hardpair.compare.plan import plan_jobs
 
-    options = cli.parse(Compare, words(photos, out), "hardpair compare")
+    options = cli.parse(Compare, words(photos, out, *more), "hardpair compare")
     return len(Comparison(options, "", facts, plan_jobs(options, dict.fromkeys(METHODS, 1.0))).results)
 
 

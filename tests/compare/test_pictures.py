@@ -33,6 +33,7 @@ def about(rows, **changes):
         "methods": methods,
         "conditions": CONDITIONS,
         "data": {"name": "sample/train", "images": 5000, "digest": ""},
+        "labels": (),
         "on": "test",
         "unit": "forwards",
         "budgets": budgets,

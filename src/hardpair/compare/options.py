@@ -43,6 +43,7 @@ class Compare:
         batch_size: images a step, for every method.
         budget: how long each method trains; several give a curve.
         unit: of the budget: passes over the images, or forwards an image.
+        labels: shares of the labels, 0.01 0.1 say, with which every encoder is fine-tuned too (evaluate's semi).
         seeds: runs of each method, with the seeds 0, 1, 2 …
         on: "test", or "validation": a fifth of the training images, for every choice you make.
         out: folder of the comparison; each run is a folder in it.
@@ -62,6 +63,7 @@ class Compare:
     batch_size: int | None = None
     budget: tuple[int, ...] = (20,)
     unit: Literal["epochs", "forwards"] = "epochs"
+    labels: tuple[float, ...] = ()
     seeds: int = 3
     on: Literal["test", "validation"] = "test"
     out: Path = Path("runs/compare")
@@ -75,3 +77,5 @@ class Compare:
             raise UserError("budget: give at least one")
         for budget in self.budget:
             require_range("budget", budget, 1, 100_000)
+        for share in self.labels:
+            require_range("labels", share, 0, 1)

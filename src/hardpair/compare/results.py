@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,15 @@ from hardpair.compare.over_seeds import OverSeeds
 from hardpair.compare.plan import Job
 from hardpair.evaluate import knn, linear
 from hardpair.evaluate.on_features import all_settings
+from hardpair.evaluate.semi import FIRST
 from hardpair.files import read_json
+from hardpair.recipes import SUPERVISED
+from hardpair.recipes.tuning import PRESETS
 from hardpair.report.files import Record, Run, mapping, read_run
 
 JUDGED = ("knn", "linear")
 """The protocols of every comparison."""
+SEMI = ("semi", "semi_control")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Result:
     knn_control: float
     first_loss: float
     last_loss: float
+    semi: Mapping[float, float] = field(default_factory=dict)  # share of the labels → top-1
+    semi_control: Mapping[float, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,11 @@ class Row:
         """One figure of every seed."""
         return OverSeeds(tuple(float(getattr(result, name)) for result in self.results))
 
+    def semi(self, share: float) -> tuple[OverSeeds, OverSeeds] | None:
+        """Fine-tuned with that share of the labels, and the control; None for a method that has seen all labels."""
+        scores, controls = ([getattr(result, name).get(share) for result in self.results] for name in SEMI)
+        return None if None in scores else (OverSeeds(tuple(scores)), OverSeeds(tuple(controls)))
+
     def mean(self, name: str) -> float:
         """Over seeds."""
         return self.figure(name).mean
@@ -66,8 +77,13 @@ class Row:
             for name in ("linear", "linear_control", "knn", "knn_control", "minutes", "first_loss", "last_loss")
         }
         fields = {"method": self.method, "budget": self.budget, "epochs": self.epochs, "cost": self.cost}
+        few = {share: pair for share in self.results[0].semi if (pair := self.semi(share)) is not None}
+        semi = {
+            name: {f"{share:g}": pair[place].to_json() for share, pair in few.items()}
+            for place, name in enumerate(SEMI)
+        }
         seeds = [asdict(result) for result in self.results]
-        return {**fields, "forwards": self.forwards, **figures, "seeds": seeds}
+        return {**fields, "forwards": self.forwards, **figures, **(semi if few else {}), "seeds": seeds}
 
 
 def gather(jobs: Sequence[Job], results: Mapping[Path, Result]) -> list[Row]:
@@ -83,7 +99,7 @@ def gather(jobs: Sequence[Job], results: Mapping[Path, Result]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.budget, -row.mean("linear")))
 
 
-def read_result(job: Job, *, on: str, facts: Record) -> Result | None:
+def read_result(job: Job, *, labels: Sequence[float], on: str, facts: Record) -> Result | None:
     """The result of a run that is finished and judged; None where anything of that is missing or was done otherwise.
 
     ``facts`` are those of the training images: a run on others is for `pretrain` to refuse.
@@ -91,13 +107,11 @@ def read_result(job: Job, *, on: str, facts: Record) -> Result | None:
     run = read_own_run(job.run, facts)
     if run is None or not run.steps:
         return None
-    ends, recipe_hash = run.events("end"), job.recipe.to_json()["hash"]
-    step = ends[-1]["step"] if ends else None
-    knn, linear = (
-        find_score(run, protocol, recipe_hash=recipe_hash, step=step, on=on, facts=facts) for protocol in JUDGED
-    )
-    if knn is None or linear is None:
+    scores = {name: score for name, score in _scores(run, job, labels, on, facts).items() if score is not None}
+    if scores.keys() != _columns(job, labels):
         return None
+    knn, linear = scores["knn"], scores["linear"]
+    semi = {share: score for share, score in scores.items() if isinstance(share, float)}
     seconds = sum(line.get("seconds", 0.0) for line in run.events("stop", "end"))
     return Result(
         seed=job.seed,
@@ -109,7 +123,36 @@ def read_result(job: Job, *, on: str, facts: Record) -> Result | None:
         knn_control=knn["control"]["top1"],
         first_loss=_after_one_epoch(run)["loss"],
         last_loss=run.steps[-1]["loss"],
+        semi={share: score["metrics"]["top1"] for share, score in semi.items()},
+        semi_control={share: score["control"]["top1"] for share, score in semi.items()},
     )
+
+
+def missing_scores(job: Job, *, labels: Sequence[float], on: str, facts: Record) -> tuple[list[str], tuple[float, ...]]:
+    """By which protocols a finished run has not been judged, and with which shares of the labels."""
+    run = read_own_run(job.run, facts)
+    assert run is not None
+    missing = {name for name, score in _scores(run, job, labels, on, facts).items() if score is None}
+    return [name for name in JUDGED if name in missing], tuple(share for share in labels if share in missing)
+
+
+def _scores(run: Run, job: Job, labels: Sequence[float], on: str, facts: Record) -> dict[str | float, Record | None]:
+    ends = run.events("end")
+    which: dict[str, Any] = {
+        "recipe_hash": job.recipe.to_json()["hash"],
+        "step": ends[-1]["step"] if ends else None,
+        "on": on,
+        "facts": facts,
+    }
+    return {
+        name: find_score(run, name, **which) if isinstance(name, str) else find_score(run, "semi", share=name, **which)
+        for name in _columns(job, labels)
+    }
+
+
+def _columns(job: Job, labels: Sequence[float]) -> set[str | float]:
+    """Protocols, and shares of the labels; whoever has seen all labels cannot show what few are worth."""
+    return {*JUDGED, *(() if job.method == SUPERVISED else labels)}
 
 
 def _after_one_epoch(run: Run) -> Record:
@@ -124,28 +167,37 @@ def read_own_run(path: Path, facts: Record) -> Run | None:
     return read_run(path)
 
 
-def find_score(run: Run, protocol: str, *, recipe_hash: str, step: int | None, on: str, facts: Record) -> Record | None:
+def find_score(
+    run: Run, protocol: str, *, recipe_hash: str, step: int | None, on: str, facts: Record, share: float = 1.0
+) -> Record | None:
     """The newest score of the encoder at that step, by the protocol's own settings on the run's own images."""
-    wanted = {
-        "protocol": protocol,
-        "settings": _default_settings(protocol),
-        "on": on,
-        "recipe_hash": recipe_hash,
-        "step": step,
-    }
-    own = (score for score in reversed(run.all_scores) if _on_own_images(score, on, facts))
-    return next((score for score in own if all(score.get(name) == value for name, value in wanted.items())), None)
+    wanted = {"protocol": protocol, "on": on, "recipe_hash": recipe_hash, "step": step}
+    for score in reversed(run.all_scores):
+        own = _on_own_images(score, on, facts) and all(score.get(name) == value for name, value in wanted.items())
+        if own and _as_usual(score, share):
+            return score
+    return None
 
 
 def _on_own_images(score: Record, on: str, facts: Record) -> bool:
-    """Validation leaves a part of the training images out, so their hash is another."""
+    """Validation leaves a part of the training images out, as do few labels, so their hash is another."""
     train = mapping(mapping(score.get("data")).get("train"))
-    return train == facts if on == "test" else train.get("name") == facts["name"]
+    whole = on == "test" and score.get("protocol") != "semi"
+    return train == facts if whole else train.get("name") == facts["name"]
 
 
-def _default_settings(protocol: str) -> Record:
-    defaults = all_settings(knn if protocol == "knn" else linear, {})
-    return dict(json.loads(json.dumps(defaults)))  # as they look once written: tuples become lists
+def _as_usual(score: Record, share: float) -> bool:
+    """Whether the settings are those that nobody has to give."""
+    settings = mapping(score.get("settings"))
+    if score["protocol"] != "semi":
+        return settings == _as_written(all_settings(knn if score["protocol"] == "knn" else linear, {}))
+    batch = PRESETS[FIRST].candidates(score["labelled_images"], share=share)[0].batch_size
+    usual = {**asdict(PRESETS[FIRST]), "preset": FIRST, "labels": share, "subset_seed": 0, "batch_size": batch}
+    return _as_written(usual).items() <= settings.items()
+
+
+def _as_written(settings: Mapping[str, Any]) -> Record:
+    return dict(json.loads(json.dumps(settings)))  # tuples become lists
 
 
 def _read(path: Path) -> Any:

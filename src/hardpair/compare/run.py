@@ -9,12 +9,13 @@ from typing import Any
 from hardpair.compare.figure import draw
 from hardpair.compare.options import Compare
 from hardpair.compare.plan import Job, chosen_methods, measure_costs, plan_jobs, shared_conditions
-from hardpair.compare.results import JUDGED, Result, gather, read_result
+from hardpair.compare.results import Result, gather, missing_scores, read_result
 from hardpair.compare.table import About, markdown, plain_text
 from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.data import Images, open_images
 from hardpair.errors import UserError
-from hardpair.evaluate import evaluate_run
+from hardpair.evaluate import Settings, evaluate_run
+from hardpair.evaluate.semi import FewLabels
 from hardpair.files import commit, write_atomically
 from hardpair.train import pick_device, pretrain
 from hardpair.train.cost import forward_equivalents
@@ -70,7 +71,7 @@ class Comparison:
     def _known(self, job: Job) -> bool:
         """Whether a run is finished and judged."""
         if job.run not in self.results:
-            result = read_result(job, on=self.options.on, facts=self.facts)
+            result = read_result(job, **self._wanted())
             if result is not None:
                 self.results[job.run] = result
         return job.run in self.results
@@ -87,15 +88,22 @@ class Comparison:
         return request.signal
 
     def _judge(self, job: Job) -> None:
+        """By whatever it has not been judged by."""
         options = self.options
+        protocols, shares = missing_scores(job, **self._wanted())
         evaluate_run(
             job.run,
-            JUDGED,
+            [*protocols, "semi"] if shares else protocols,
+            settings=Settings(few_labels=FewLabels(shares)),
             on=options.on,
             data_root=options.data_root,
             device=pick_device(options.device),
             say=print,
         )
+
+    def _wanted(self) -> dict[str, Any]:
+        """What a result must be of."""
+        return {"labels": self.options.labels, "on": self.options.on, "facts": self.facts}
 
     def _write(self) -> None:
         """Table, figure and all values, as far as they are known."""
@@ -119,6 +127,7 @@ class Comparison:
             methods=tuple(chosen_methods(options)),
             conditions={**shared_conditions(options), "batch_size": {j.method: j.recipe.batch_size for j in self.jobs}},
             data=self.facts,
+            labels=options.labels,
             on=options.on,
             unit=options.unit,
             budgets=tuple(sorted(set(options.budget))),

@@ -26,6 +26,7 @@ NOTES = (
     "epoch and at the end."
 )
 
+FEW = "The whole network fine-tuned with a share of the labels (protocol semi), top-1:"
 SEEN = "Supervised training has seen the labels of the validation images: its scores here measure nothing."
 
 
@@ -40,6 +41,7 @@ class About:
     methods: tuple[str, ...]
     conditions: dict[str, Any]  # what all methods share, by name
     data: dict[str, Any]  # name, number and hash of the training images
+    labels: tuple[float, ...]  # shares of them that encoders were fine-tuned with
     on: str
     unit: str
     budgets: tuple[int, ...]
@@ -52,13 +54,16 @@ def markdown(about: About, rows: Sequence[Row]) -> str:
     """The page: what was held equal, the table, how to repeat it."""
     table = words.markdown_table(table_cells(about, rows))
     parts = ["# Methods under the same conditions", *in_words(about), table, NOTES, *overspent(about, rows)]
+    if about.labels:
+        parts += [FEW, words.markdown_table(few_labels_cells(about, rows))]
     return "\n\n".join([*parts, f"To repeat it:\n\n    {about.command}"]) + "\n"
 
 
 def plain_text(about: About, rows: Sequence[Row]) -> str:
     """The same for a terminal of 120 columns."""
     table = words.aligned_table(table_cells(about, rows))
-    return "\n".join([*words.wrapped(in_words(about)), "", *table, *overspent(about, rows)])
+    few = ["", FEW, *words.aligned_table(few_labels_cells(about, rows))] if about.labels else []
+    return "\n".join([*words.wrapped(in_words(about)), "", *table, *overspent(about, rows), *few])
 
 
 def title(about: About) -> str:
@@ -90,10 +95,26 @@ def table_cells(about: About, rows: Sequence[Row]) -> list[list[str]]:
     return [[line[0], budget, *line[1:]] if several else line for line, budget in zip(lines, budgets, strict=True)]
 
 
-def _cells(row: Row, seeds: int) -> list[str]:
+def few_labels_cells(about: About, rows: Sequence[Row]) -> list[list[str]]:
+    """The same for encoders fine-tuned with few labels."""
+    headings = [words for share in about.labels for words in (f"{share * 100:g} % of the labels", "control")]
+    lines = [["method", "forwards", *headings]]
+    for row in rows:
+        pairs = [pair for share in about.labels if (pair := row.semi(share)) is not None]
+        cells = [cell for score, control in pairs for cell in (f"{score:.1f}", f"{control:.1f}")]
+        if cells:
+            lines.append([_name(row, about.seeds), f"{row.forwards:.0f}", *cells])
+    return lines
+
+
+def _name(row: Row, seeds: int) -> str:
     done = len(row.results)
+    return row.method if done == seeds else f"{row.method} ({done} of {seeds} seeds)"
+
+
+def _cells(row: Row, seeds: int) -> list[str]:
     return [
-        row.method if done == seeds else f"{row.method} ({done} of {seeds} seeds)",
+        _name(row, seeds),
         str(row.epochs),
         f"{row.forwards:.0f}",
         f"{row.mean('minutes'):.1f}",
