@@ -134,6 +134,7 @@ def test_ten_minutes_of_steps_leak_nothing(small_recipe):
     steady = points[len(points) // 4 :]  # the first minutes fill caches
     steps, bytes_, files = (torch.tensor(column, dtype=torch.float64) for column in zip(*steady, strict=True))
     slope = ((steps - steps.mean()) * (bytes_ - bytes_.mean())).sum() / (steps - steps.mean()).square().sum()
+    print(f"{step} steps, {slope:.0f} bytes a step more, {files.max():.0f} open files")
     assert slope * 1000 < 1e6
     assert files.max() == files.min()
 

@@ -1,7 +1,8 @@
 """Sums over mined pairs of outputs, with a gradient by hand: for tens of thousands of rows without their matrix.
 
-Distances are made for some rows at a time, in memory that is used again, and made once more for the gradient.
-benchmarks/large_batch.py measures it.
+Distances are made for some rows at a time, in memory that is used again, and made once more for the gradient. Where one
+time is enough, as it is in all but giant batches, the gradient's weights are kept instead. benchmarks/large_batch.py
+measures it.
 """
 
 import math
@@ -16,6 +17,8 @@ from torch.autograd import Function
 MOST_DISTANCES = 2**23
 """Pairs that are compared at a time: 32 MB of distances. More are no faster; with fewer the gradients of all candidates
 are gone through more often."""
+ALL = slice(None)
+TINY = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class _Sum(Function):
         for rows, distance, mined in _tiles(anchors, candidates, pool):
             counts[rows] = mined.sum(1)
             figures[rows] = distance.mul_(mined).sum(1)
+            ctx.weights = mined if len(mined) == len(anchors) else None
         ctx.save_for_backward(anchors, candidates)
         ctx.pool = pool
         ctx.mark_non_differentiable(counts)
@@ -64,6 +68,9 @@ class _Sum(Function):
     def backward(ctx: Any, of_figures: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         anchors, candidates = ctx.saved_tensors
         gradients = _Gradients(anchors, candidates, ctx.needs_input_grad)
+        if ctx.weights is not None:
+            gradients.add(ALL, ctx.weights * of_figures[:, None])
+            return *gradients.both(), None
         for rows, _distance, mined in _tiles(anchors, candidates, ctx.pool):
             gradients.add(rows, mined.mul_(of_figures[rows, None]))
         return *gradients.both(), None
@@ -77,8 +84,10 @@ class _LogSum(Function):
             counts[rows] = mined.sum(1)
             nearness = distance.div_(-softness)
             nearest = nearness.amax(1).clamp_min_(torch.finfo(nearness.dtype).min)  # a lone image has no other
-            sums = nearness.sub_(nearest[:, None]).exp_().mul_(mined).sum(1)
+            shares = nearness.sub_(nearest[:, None]).exp_().mul_(mined)
+            sums = shares.sum(1)
             figures[rows] = torch.where(counts[rows] > 0, softness * (sums.log() + nearest), 0)
+            ctx.weights = shares.div_(sums.clamp_min_(TINY)[:, None]) if len(mined) == len(anchors) else None
         ctx.save_for_backward(anchors, candidates, figures)
         ctx.pool, ctx.softness = pool, softness
         ctx.mark_non_differentiable(counts)
@@ -88,6 +97,9 @@ class _LogSum(Function):
     def backward(ctx: Any, of_figures: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         anchors, candidates, figures = ctx.saved_tensors
         gradients = _Gradients(anchors, candidates, ctx.needs_input_grad)
+        if ctx.weights is not None:
+            gradients.add(ALL, ctx.weights * -of_figures[:, None])
+            return *gradients.both(), None, None
         for rows, distance, mined in _tiles(anchors, candidates, ctx.pool, own=math.inf):
             # The share of each candidate in its anchor's push; a pair that is not mined is farther than all that are.
             shares = distance.add_(figures[rows, None]).div_(-ctx.softness).exp_().mul_(mined)
