@@ -12,6 +12,7 @@ from trial import SimCLRSmall, Trial, smaller
 
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe, find_recipe
+from hardpair.recipes.demo import WORKING
 from hardpair.views import POLICIES
 
 METHODS["simclrsmall"] = SimCLRSmall
@@ -124,6 +125,30 @@ def hnpm(name: str, **settings: Any) -> Variant:
 def fields(name: str, **changes: Any) -> Variant:
     """A variant of the recipe's other fields."""
     return Variant(name, {}, changes)
+
+
+def now(name: str, **settings: Any) -> Variant:
+    """The demo's recipe as the study left it, at half the compute of the others."""
+    changes = {"method": "hnpm", "epochs": 5, "learning_rate": 2e-3, "batch_size": 40, "view_size": 0.75}
+    return Variant(f"half: {name}", {**WORKING, **settings}, changes)
+
+
+def now_trial(name: str, *, epochs: int = 5, **changes: Any) -> Variant:
+    """The same with a choice that the product does not have."""
+    return replace(soft(name, epochs=epochs, extra_size=16, more={"batch_size": 40}, **changes), name=f"half: {name}")
+
+
+def _map_now() -> Iterator[Variant]:
+    for ratio in (0.5, 1.0, 2.0):
+        for threshold in (1.0, 1.2, 1.4, 1.8):
+            if (ratio, threshold) != (1.0, 1.4):
+                yield now(f"alpha ratio {ratio:g}, threshold {threshold:g}", alpha_neg=ratio, threshold=threshold)
+
+
+def _map_of_eq4() -> Iterator[Variant]:
+    for ratio, threshold in ((0.125, 1.0), (0.125, 0.15), (0.5, 0.6), (1.0, 1.0), (1.0, 1.4), (2.0, 2.0)):
+        name = f"Eq. 4, alpha ratio {ratio:g}, threshold {threshold:g}"
+        yield now(name, softness=0.0, alpha_neg=ratio, threshold=threshold)
 
 
 def _map() -> Iterator[Variant]:
@@ -396,6 +421,30 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         Variant("moco, one-sided, rate 0.002", {"symmetric": False}, {"epochs": 8, "learning_rate": 2e-3}, "demo/moco"),
     ),
 }
+
+# The required map, around what won.
+GROUPS["now"] = (
+    now("demo/hnpm"),
+    now("all pairs", mine=False),
+    now("tau 0.99", tau=0.99),
+    now("tau 0.999", tau=0.999),
+    now("infinity norm", norm="inf"),
+    now("infinity norm, threshold 2", norm="inf", threshold=2.0),
+    now("mean", reduce="mean"),
+    now("mean, threshold and softness divided by 128", reduce="mean", threshold=1.4 / 128, softness=0.2 / 128),
+    now("no head", head_hidden=0, head_outputs=0),
+    now("linear head", head_hidden=0),
+    now("head 1024-256", head_hidden=1024, head_outputs=256),
+    *(
+        now_trial(f"crops from {p} %", **dict.fromkeys(("teacher_view", "student_view", "extra_view"), f"balanced{p}"))
+        for p in (8, 50, 80)
+    ),
+    now("student: plain", student_view="plain"),
+    now("student: crop and flip", student_view="crop"),
+    now_trial("tau from .5 to 1", tau_end=1.0),
+    now_trial("symmetric, three epochs", epochs=3, symmetric=True),
+)
+GROUPS["mapnow"] = (*_map_now(), *_map_of_eq4())
 
 _BEST = (
     "24 px: soft 0.2, all, both, among teachers",
