@@ -8,13 +8,13 @@ All take turns in one run; the best time of each counts. Goals: a flat cost of a
 the loss up to a batch of 1,024.
 """
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from record import record
 
 from hardpair.data import Images, open_images
 from hardpair.losses import hnpm_loss
@@ -62,7 +62,7 @@ def best(works: dict[str, Callable[[], object]], images: int) -> dict[str, float
 
 
 def main() -> None:
-    """Print both tables, and all figures as JSON."""
+    """Print both tables."""
     few = open_images("sample", "train", size=32, root=Path())
     assert few.labels is not None
     rows = torch.arange(LARGE) % len(few)
@@ -78,7 +78,7 @@ def main() -> None:
     by_set = best({name: lambda s=s: s.take(s.total // 2) for name, s in sets.items()}, 3200)
     for name, seconds in by_set.items():
         print(f"  batch {name}: {seconds / 160 * 1e3:6.2f} ms an image", flush=True)
-    print(json.dumps({"steps": steps, "losses": losses, "sets": by_set}))
+    record("growth", {"steps": steps, "losses": losses, "sets": by_set})
 
 
 if __name__ == "__main__":

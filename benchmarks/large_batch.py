@@ -69,12 +69,17 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.measure[0], int(options.measure[1]))))
         return
+    from record import record
+
+    kept = []
     for form in FORMS:
         print(f"{form}: gradients in parts differ from the whole by {difference(form):.1e} of the largest", flush=True)
         for rows in options.rows or [65_536]:
             command = [sys.executable, __file__, "--measure", form, str(rows)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             print(f"  {rows:,} rows: {found['seconds']:.1f} s, memory rises by {found['rise']:.0f} MB", flush=True)
+            kept.append({"form": form, "rows": rows, **found})
+    record("large_batch", {"dimensions": DIMENSIONS, "found": kept})
 
 
 if __name__ == "__main__":

@@ -90,8 +90,8 @@ def forget(folder: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def report(name: str, folder: Path, size: int) -> float:
-    """Print what a fresh process finds; returns its own memory in MB."""
+def report(name: str, folder: Path, size: int) -> dict[str, dict[str, float]]:
+    """What a fresh process finds, printed too."""
     forget(folder)
     words = [sys.executable, __file__, "--measure", str(folder), "--size", str(size), "--started", str(time.time())]
     found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
@@ -101,7 +101,7 @@ def report(name: str, folder: Path, size: int) -> float:
     print(f"  beyond the import of torch: {marks['first batch'] - marks['torch imported']:.2f} s to the first batch")
     own, mapped = found["memory"]["own"], found["memory"]["mapped files"]
     print(f"  after {BATCHES} batches of {BATCH}: {own:.0f} MB of its own, {mapped:.0f} MB of mapped files")
-    return float(own)
+    return dict(found)
 
 
 def main() -> None:
@@ -118,13 +118,18 @@ def main() -> None:
         return
     root = Path(tempfile.mkdtemp(prefix="hardpair-packed-", dir=options.folder))
     try:
-        own = []
+        from record import record
+
+        found = {}
         for count in (options.images // 10, options.images):
             write_set(root / str(count), count, options.size)
-            own.append(report(f"{count:,} images of {options.size} px", root / str(count), options.size))
+            found[str(count)] = report(f"{count:,} images of {options.size} px", root / str(count), options.size)
+        own = [facts["memory"]["own"] for facts in found.values()]
         print(f"ten times the images: {own[1] / own[0]:.3f} of the memory ({own[1] - own[0]:+.1f} MB)")
         write_set(root / "imagenet", IMAGENET, options.size, sparse=True)
-        report(f"{IMAGENET:,} images of {options.size} px, none of them real", root / "imagenet", options.size)
+        name = f"{IMAGENET:,} images of {options.size} px, none of them real"
+        found[str(IMAGENET)] = report(name, root / "imagenet", options.size)
+        record("packed", {"size": options.size, "seconds_and_megabytes": found})
     finally:
         shutil.rmtree(root)
 

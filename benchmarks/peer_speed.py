@@ -18,7 +18,6 @@ lightly's seconds.
 Needs the extra: pip install "hardpair[bench]".
 """
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from pathlib import Path
 import torch
 import tyro
 from peer.training import CPU, Lightly, judge, train_lightly, train_ours
+from record import record
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.recipes import Recipe, find_recipe
@@ -121,7 +121,7 @@ def seconds_to_accuracy(options: Options) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print tables, and all figures as JSON."""
+    """Print tables."""
     options = tyro.cli(Options, description=__doc__)
     images = open_images(f"{options.data}:{options.images}", "train", size=32, root=options.data_root)
     rates = measure(options, images)
@@ -131,15 +131,14 @@ def main() -> None:
     for ours, theirs, goal in PAIRS:
         ratio = rates[f"hardpair {ours}"] / rates[f"lightly {theirs}"]
         print(f"  hardpair {ours} ÷ lightly {theirs}: {ratio:.2f} (goal {goal})", flush=True)
-    found: dict[str, object] = {"rates": rates}
+    record("peer_speed", {"images_a_second": rates})
     if options.learning:
         print("seconds to the kNN accuracy of lightly's SimCLR after ten epochs")
         learning = seconds_to_accuracy(options)
         share = learning["seconds"] / learning["lightly_seconds"]
         print(f"  lightly {learning['lightly_knn']:.1f} % in {learning['lightly_seconds']:.0f} s")
         print(f"  hardpair {learning['knn']:.1f} % in {learning['seconds']:.0f} s: {share:.2f} of it (goal .33)")
-        found["learning"] = learning
-    print(json.dumps(found))
+        record("peer_learning_time", learning)
 
 
 if __name__ == "__main__":

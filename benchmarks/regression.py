@@ -7,7 +7,6 @@ Both go from the strongest penalty to the weakest and start each fit where the l
 its own tolerance. The features are made to be like an encoder's: not negative, correlated, of very different sizes.
 """
 
-import json
 import time
 import warnings
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import tyro
+from record import record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
@@ -95,7 +95,7 @@ def main() -> None:
         "largest_excess_of_the_objective": max(excess),
         "threads": torch.get_num_threads(),
     }
-    print(json.dumps(result))
+    record("regression", result)
     print(
         f"scikit-learn takes {result['times_faster']} times as long; our objective is at most {max(excess):.1e} above"
     )

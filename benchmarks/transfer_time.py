@@ -5,7 +5,6 @@
 Goal: at most 1.5. Decoding the images is not counted, since it is done once and kept; features come from no cache.
 """
 
-import json
 import os
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import torch
 import tyro
+from record import record
 
 from hardpair.data.transfer import MissingSetError, open_transfer
 from hardpair.evaluate.features import features_of, outputs
@@ -69,7 +69,7 @@ def main() -> None:
         "ratio": round(whole / extraction, 3),
         **score,
     }
-    print(json.dumps(result))
+    record("transfer_time", result)
     print(f"the whole protocol takes {result['ratio']} times as long as the features alone (goal: at most 1.5)")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import kornia.augmentation as kornia
 import torch
+from record import record
 from torch import Tensor
 from torch.nn.functional import interpolate
 from torchvision.transforms import v2
@@ -69,8 +70,8 @@ def best(works: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: min(seconds) for name, seconds in times.items()}
 
 
-def measure(pixels: Tensor) -> None:
-    """Print images a second, and how many times that is ours."""
+def measure(pixels: Tensor) -> dict[str, float]:
+    """Images a second, printed with how many times that is ours."""
     size, policy, draw = pixels.shape[-1], POLICIES["strong"], Draw(0, 0, torch.arange(COUNT))
     pictures = [v2.functional.to_pil_image(image) for image in pixels]
     on_tensors, on_pictures = (torchvision_policy(policy, size, first) for first in (v2.Identity(), v2.ToImage()))
@@ -89,14 +90,15 @@ def measure(pixels: Tensor) -> None:
     print(f"views at {size} px, policy strong, batch {COUNT}, 1 thread: images a second, ratio of hardpair to it")
     for name, taken in seconds.items():
         print(f"  {name:28} {COUNT / taken:8,.0f}  {taken / seconds['hardpair']:6.1f}", flush=True)
+    return {name: COUNT / taken for name, taken in seconds.items()}
 
 
 def main() -> None:
     """Photos of 32 px, then the same enlarged."""
     torch.set_num_threads(1)
     pixels = open_images("sample", "train", size=32, root=Path()).pixels[:COUNT]
-    measure(pixels)
-    measure(interpolate(pixels / 255, (96, 96), mode="bicubic").clamp_(0, 1).mul_(255).to(torch.uint8))
+    large = interpolate(pixels / 255, (96, 96), mode="bicubic").clamp_(0, 1).mul_(255).to(torch.uint8)
+    record("views", {f"{photos.shape[-1]} px, images a second": measure(photos) for photos in (pixels, large)})
 
 
 if __name__ == "__main__":
