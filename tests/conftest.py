@@ -22,6 +22,8 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDPAIR_CACHE", str(tmp_path_factory.mktemp("cache")))
+    if (judges := sys.modules.get("hardpair.evaluate.run")) is not None:
+        judges.CONTROLS.clear()
 
 
 @pytest.fixture

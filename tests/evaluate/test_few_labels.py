@@ -35,6 +35,31 @@ def test_few_labels_are_counted_and_the_number_kept(run):
     assert json.loads((run / "scores.jsonl").read_text()) == json.loads(json.dumps(score))
 
 
+def test_the_same_random_encoder_is_judged_once(run, monkeypatch):
+    """Other settings, or a layer of the run's own head, make it another one."""
+    fits = []
+    fit = FineTuner.fit
+
+    def spy(self, images, tuning, *, label):
+        fits.append(tuning.steps)
+        return fit(self, images, tuning, label=label)
+
+    monkeypatch.setattr(FineTuner, "fit", spy)
+
+    def control(share, preset=QUICK):
+        few = FewLabels((share,), "simclr", preset, batch_size=50)
+        return judge(run, "semi", Settings(few_labels=few))[0][0]["control"]
+
+    assert control(0.02) == control(0.02)
+    assert len(fits) == 3
+    control(0.04)
+    assert len(fits) == 5
+    save_head_layer(mlp(load_encoder(run).num_features, 16, 8)[0], run)
+    for _ in range(2):
+        control(0.02, replace(QUICK, keep_head_layer=True))
+    assert len(fits) == 9
+
+
 def test_fine_tuning_trains_a_copy(run):
     images, encoder = open_images("sample", "test", size=8, root=run), load_encoder(run)
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}

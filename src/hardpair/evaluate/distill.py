@@ -60,7 +60,8 @@ def distill_trials(bench: Bench, few: FewLabels, distilling: Distilling) -> Iter
         start = LabelledStart(bench, few, share)
         judge = Distillation(bench, start, images, shape, temperature, distilling.tuning(len(images)))
         data = {"train": start.labelled, "unlabelled": images, "test": start.test}
-        yield Trial("distill", {**start.settings(), **settings}, data, judge, start.facts())
+        own = start.keeps_head
+        yield Trial("distill", {**start.settings(), **settings}, data, judge, start.facts(), shared_control=not own)
 
 
 def learner_shape(encoder: Encoder, distilling: Distilling) -> dict[str, Any]:

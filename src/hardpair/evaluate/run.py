@@ -1,5 +1,6 @@
 """Judge the encoder of a run, with a random encoder of the same shape beside it."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,9 +22,12 @@ from hardpair.evaluate.semi import FewLabels, semi_trials
 from hardpair.evaluate.transfer import Transfer, transfer_table, transfer_trials
 from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.files import append_json, commit, read_json
-from hardpair.models import Encoder, load_encoder
+from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.tuner import DivergedError
+
+CONTROLS: dict[str, Judgement] = {}
+"""What random encoders came to in this process, by all that made them do so."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,17 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
 
 
 def _judge_control(trial: Trial, bench: Bench) -> Judgement:
-    """The random encoder's turn; should its training diverge, the score of the trained one is not lost."""
+    """The random encoder's turn; methods of one shape and seed have the same one, which need not be judged for each."""
+    data = {part: images.digest() for part, images in trial.data.items()}
+    known = [fingerprint(bench.control()), bench.seed, str(bench.device), trial.protocol, dict(trial.settings), data]
+    key = json.dumps([*known, torch.get_num_threads()])
+    if key not in CONTROLS or not trial.shared_control:
+        CONTROLS[key] = _try_control(trial, bench)
+    return CONTROLS[key]
+
+
+def _try_control(trial: Trial, bench: Bench) -> Judgement:
+    """Should its training diverge, the score of the trained one is not lost."""
     try:
         return trial.judge(bench.control())
     except DivergedError as error:

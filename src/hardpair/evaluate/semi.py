@@ -49,7 +49,8 @@ def semi_trials(bench: Bench, few: FewLabels) -> Iterator[Trial]:
             network, chosen = start.fit(encoder)
             return Judgement(start.accuracies(network), chosen)
 
-        yield Trial("semi", start.settings(), {"train": start.labelled, "test": start.test}, judge, start.facts())
+        data = {"train": start.labelled, "test": start.test}
+        yield Trial("semi", start.settings(), data, judge, start.facts(), shared_control=not start.keeps_head)
 
 
 class LabelledStart:

@@ -36,6 +36,7 @@ class Trial:
     data: Mapping[str, Images]  # what it uses; at least train and test
     judge: Callable[[Encoder], Judgement]
     facts: Mapping[str, Any] = field(default_factory=dict)  # more to write down
+    shared_control: bool = True  # off: the random encoder is given something of the run, so that each has its own
 
 
 class Bench:
