@@ -402,7 +402,8 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         rival("moco", "one-sided, batch 40", 14, batch=40, symmetric=False),
         rival("simsiam", "rate 0.001, batch 40", 9, rate=1e-3, batch=40),
         rival("moco", "one-sided, momentum 0.9, batch 80", 14, symmetric=False, momentum=0.9),
-        rival("moco", "one-sided, rate 0.004, batch 80", 14, rate=4e-3, symmetric=False),
+        rival("byol", "momentum 0.5, batch 80", 7, momentum=0.5),
+        rival("byol", "momentum 0.9, batch 40", 7, batch=40, momentum=0.9),
     ),
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
