@@ -442,6 +442,7 @@ GROUPS["now"] = (
     ),
     now("student: plain", student_view="plain"),
     now("student: crop and flip", student_view="crop"),
+    now_trial("corrected InfoNCE, all pairs", form="infonce", threshold=9.0),
     now_trial("tau from .5 to 1", tau_end=1.0),
     now_trial("symmetric, three epochs", epochs=3, symmetric=True),
 )
