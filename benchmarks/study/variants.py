@@ -45,7 +45,7 @@ BEFORE: dict[str, dict[str, Any]] = {
         "temperature": 0.1,
         "symmetric": True,
     },
-    "demo/byol": {**find_recipe("demo/byol").settings},
+    "demo/byol": {**find_recipe("demo/byol").settings, "momentum": 0.99},
     "demo/simsiam": {**find_recipe("demo/simsiam").settings},
 }
 """Settings of the recipes when the study began. What it finds changes the recipes, but not what a variant means."""

@@ -74,14 +74,14 @@ def moco() -> Recipe:
 
 
 def byol() -> Recipe:
-    """BYOL with the demo's views and head, and a faster target.
+    """BYOL with the demo's views and head, and a much faster target.
 
     Command:  hardpair pretrain demo/byol
     Cost:     4.6 forwards an image.
     Expected: docs/log.md, the comparison on the sample.
     """
     views: dict[str, Setting] = {"first_view": "balanced", "second_view": "balanced"}
-    return _demo("byol", {**views, "head_hidden": 512, "head_outputs": 128, "momentum": 0.99}, batch_size=80)
+    return _demo("byol", {**views, "head_hidden": 512, "head_outputs": 128, "momentum": 0.9}, batch_size=80)
 
 
 def simsiam() -> Recipe:
@@ -92,7 +92,7 @@ def simsiam() -> Recipe:
     Expected: docs/log.md, the comparison on the sample.
     """
     heads: dict[str, Setting] = {"head_layers": 2, "head_outputs": 512, "predictor_hidden": 128}
-    return _demo("simsiam", {"view": "balanced", **heads}, batch_size=80, learning_rate=1e-3)
+    return _demo("simsiam", {"view": "balanced", **heads}, batch_size=40, learning_rate=1e-3)
 
 
 def cmc() -> Recipe:
