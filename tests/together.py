@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 FOLDERS = [HERE, HERE / "train", HERE / "evaluate"]
 os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, FOLDERS), os.environ.get("PYTHONPATH", "")])
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["lives", "shared_steps", "faulty", "hardpair.evaluate"])
+SERVER.set_forkserver_preload(["lives", "shared_steps", "shared_compiling", "faulty", "hardpair.evaluate"])
 
 
 def together(count: int, target: Callable[..., None], *arguments: Any) -> None:

@@ -50,6 +50,7 @@ def pretrain(arguments: Sequence[str]) -> int:
         device=place.device,
         checkpoint_every=place.checkpoint_every,
         shard=place.shard,
+        compiled=place.compile,
     )
     if outcome.status == "stopped":
         words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"

@@ -15,7 +15,8 @@ A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seven
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how to run; none of it changes what is learned, but for the number of threads in the last bits.
+    """Where and how to run; none of it changes what is learned, but for the last bits: of these the number of threads
+    and compiled code make others.
 
     Args:
         run: folder of the run; runs/RECIPE when not given.
@@ -26,6 +27,9 @@ class Place:
         checkpoint_every: steps between checkpoints.
         shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
             of them; slower, for encoders that one GPU cannot hold.
+        compile: use torch.compile if a check before the first step finds that it is faster and that loss and gradients
+            agree; that takes minutes, so it is for long runs. The last bits are then others. A resumed run does as
+            before.
     """
 
     run: Path | None = None
@@ -35,6 +39,7 @@ class Place:
     threads: int = 0
     checkpoint_every: int = 200
     shard: bool = False
+    compile: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,12 @@ class Log:
 
     def has(self, event: str) -> bool:
         """Whether such an event was logged."""
-        return any(line.get("event") == event for _, line in self._lines())
+        return self.last(event) is not None
+
+    def last(self, event: str) -> dict[str, Any] | None:
+        """What was logged with the latest such event."""
+        found = [line for _, line in self._lines() if line.get("event") == event]
+        return found[-1] if found else None
 
     def rewind(self, step: int) -> None:
         """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""

@@ -27,11 +27,14 @@ def pretrain(
     checkpoint_every: int = 200,
     until: int | None = None,
     shard: bool = False,
+    compiled: bool = False,
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
     with process_group(place):
-        return _pretrain(recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until, shard)
+        return _pretrain(
+            recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until, shard, compiled
+        )
 
 
 def _pretrain(
@@ -43,10 +46,13 @@ def _pretrain(
     checkpoint_every: int,
     until: int | None,
     shard: bool,
+    compiled: bool,
 ) -> Outcome:
     check_run(recipe, run, resume=resume)
     if shard and processes.count() == 1:
         raise UserError("shard: there is only this process to hold the network; start several with torchrun")
+    if shard and compiled:
+        raise UserError("compile: does not go with --shard, which puts every piece of the network together at its turn")
     if recipe.batch_size % processes.count():
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
@@ -56,7 +62,7 @@ def _pretrain(
     facts = images.facts()
     _check_images(facts, run)
     trainer = Trainer(
-        recipe, run, images, device, checkpoint_every, shard=shard
+        recipe, run, images, device, checkpoint_every, shard=shard, compiled=compiled
     )  # a bad setting shows here, nothing written yet
     run.mkdir(parents=True, exist_ok=True)
     with sole_writer(run):

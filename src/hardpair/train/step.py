@@ -80,7 +80,7 @@ class Stepper:
         self.statistics_before = [torch.empty_like(b) for b in self.statistics]
         self.epoch = -1
         if processes.count() > 1 and not shard:
-            self.forward = _averaging_gradients(self.method, device)
+            self.forward = averaging_gradients(self.method, device)
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
         """Do a step; all processes learn whether any of them was asked to stop."""
@@ -130,8 +130,11 @@ def _copy(source: list[Tensor], target: list[Tensor]) -> None:
         torch._foreach_copy_(target, source)
 
 
-def _averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
-    """Buffers are not sent around at every step: memories and statistics are the same everywhere by themselves."""
+def averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
+    """The method on one of several processes.
+
+    Buffers are not sent around at every step: memories and statistics are the same everywhere by themselves.
+    """
     known = inspect.signature(DistributedDataParallel).parameters
     places: Any = [device] if device.type == "cuda" else None
     no_sending = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # before torch 2.15

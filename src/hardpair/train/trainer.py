@@ -17,6 +17,7 @@ from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
+from hardpair.train.compiled import settle
 from hardpair.train.gallery import write_pairs
 from hardpair.train.health import complaints
 from hardpair.train.log import Log
@@ -52,9 +53,10 @@ class Trainer:
         checkpoint_every: int,
         *,
         shard: bool = False,
+        compiled: bool = False,
     ) -> None:
         self.recipe, self.run, self.images, self.device = recipe, run, images, device
-        self.checkpoint_every = checkpoint_every
+        self.checkpoint_every, self.compiled = checkpoint_every, compiled
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
@@ -74,6 +76,7 @@ class Trainer:
                 print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
         notes = self._restore()
+        notes += filter(None, [settle(self.stepper, self.log, self.step, wanted=self.compiled)])
         began = time.monotonic()
         with stop_on_signals() as request, Display(self.total, self.step) as display:
             for note in [*notes, self._describe()]:
@@ -90,7 +93,8 @@ class Trainer:
             display.say("finishing: the hardest pairs, where the method mines any")
             whole_batch = torch.arange(self.recipe.batch_size, device=self.device)
             draw = recipe_draw(self.recipe, 0, whole_batch)
-            write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
+                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
