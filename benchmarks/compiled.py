@@ -7,12 +7,12 @@ first step, without its verdict. Compiled and not take turns; the best time of e
 minute of a core for each encoder, and less the second time, since torch keeps what it compiled.
 """
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from record import record
 
 from hardpair.data import open_images
 from hardpair.recipes import find_recipe
@@ -42,7 +42,7 @@ def measure(encoder: str, width: float) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print a line an encoder, and all figures as JSON."""
+    """Print a line an encoder."""
     print(f"HNPM, views of 24 and 16 px, batch 40, forward and backward, {torch.get_num_threads()} threads")
     print("  encoder   width  times as fast, compiled  gradients apart (rounding)  seconds to compile")
     rows = []
@@ -52,7 +52,7 @@ def main() -> None:
         gradients = f"{row['apart']['gradients']:.1g} ({row['rounding']['gradients']:.1g})"
         print(f"  {encoder}  {width:<5}  {ratios:<23}  {gradients:<26}  {row['compile_seconds']:.0f}", flush=True)
         rows.append(row)
-    print(json.dumps(rows))
+    record("compiled", {"encoders": rows})
 
 
 if __name__ == "__main__":
