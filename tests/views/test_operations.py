@@ -1,12 +1,14 @@
 """Every operation agrees with torchvision's for one image at equal parameters."""
 
+from dataclasses import replace
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as tv
 
-from hardpair.views import colour, geometry
+from hardpair.views import POLICIES, Draw, augmented_view, colour, constants, geometry
 
 CLOSE = 1e-4  # far below 1/255: float against float
 sizes = st.integers(8, 40)
@@ -147,3 +149,19 @@ def test_boxes_are_spread_like_torchvisions():
         assert abs(ours.float().std() - expected.std()) < 0.25, name
     assert (top + height).max() <= 32
     assert (left + width).max() <= 32
+
+
+def test_constants_have_the_precision_of_what_is_computed_with_them():
+    """Whatever was computed before in the same process: in double precision no view hangs on a rounding to single."""
+    images, draw = random_images(0, 8), Draw(0, 0, torch.arange(6))
+    policies = [replace(POLICIES[name], jitter=1.0) for name in ("balanced", "infomin")]
+    for policy in policies:
+        augmented_view(images, policy, draw)
+    torch.set_default_dtype(torch.float64)
+    try:
+        after = [augmented_view(images, policy, draw) for policy in policies]
+        constants.constant.cache_clear()
+        afresh = [augmented_view(images, policy, draw) for policy in policies]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(a, b) for a, b in zip(after, afresh, strict=True))

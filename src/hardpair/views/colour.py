@@ -3,22 +3,19 @@
 They compute what ``torchvision.transforms.v2.functional`` computes for one image (tests hold them to it).
 """
 
-import functools
-
 import torch
 from torch import Tensor
 
+from hardpair.views.constants import constant
+
 GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
+COMPLEMENTS = (1 / 2, 5 / 6, 1 / 6)  # hues opposite to red, green and blue
 
 
 def grey(images: Tensor) -> Tensor:
     """Luminance, (N, 1, H, W)."""
-    return torch.matmul(_grey_weights(images.device), images.flatten(2)).view(-1, 1, *images.shape[2:])
-
-
-@functools.cache
-def _grey_weights(device: torch.device) -> Tensor:
-    return torch.tensor([GREY], device=device)  # (1, 3)
+    weights = constant(GREY, images.device, images.dtype)[None]  # (1, 3)
+    return torch.matmul(weights, images.flatten(2)).view(-1, 1, *images.shape[2:])
 
 
 def hue(images: Tensor, shift: Tensor) -> Tensor:
@@ -38,15 +35,10 @@ def hue(images: Tensor, shift: Tensor) -> Tensor:
     # The sign is 0 where that channel is the largest and 1 elsewhere: a mask, and three times faster than `where`.
     turn = red_turn.lerp_(green_turn.lerp_(blue_turn, (value - green).sign_()), (value - red).sign_())
     turn.add_(shift.view(-1, 1, 1))
-    away = turn[:, None] - _complements(images.device)  # (N, 3, H, W)
+    away = turn[:, None] - constant(COMPLEMENTS, images.device, images.dtype).view(3, 1, 1)  # (N, 3, H, W)
     away.sub_(away.round()).abs_()
     falloff = torch.rsub(away, 1 / 3).clamp_(0, 1 / 6)
     return torch.addcmul(value[:, None], chroma[:, None], falloff, value=-6)
-
-
-@functools.cache
-def _complements(device: torch.device) -> Tensor:
-    return torch.tensor([1 / 2, 5 / 6, 1 / 6], device=device).view(3, 1, 1)
 
 
 def solarise(images: Tensor) -> Tensor:

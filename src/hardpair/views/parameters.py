@@ -1,11 +1,11 @@
 """What each image of a batch is put through, drawn by a policy."""
 
-import functools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from hardpair.views.constants import constant
 from hardpair.views.draw import Draw
 from hardpair.views.geometry import crop_boxes
 from hardpair.views.policies import Policy
@@ -28,7 +28,7 @@ def draw_parameters(policy: Policy, draw: Draw, size: int) -> Parameters:
     """For images of ``size`` pixels."""
     # Drawn together: a draw costs the same for one number as for many.
     colours, places = draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
-    low, reach = _factor_range(policy, places.device)
+    low, reach = (constant(numbers, colours.device, colours.dtype) for numbers in _factor_range(policy))
     order = colours[:, 4:8].argsort(dim=1).masked_fill_(colours[:, 8:9] >= policy.jitter, -1)
     sigma = policy.blur_sigma[0] + (policy.blur_sigma[1] - policy.blur_sigma[0]) * places[:, 24]
     return Parameters(
@@ -42,13 +42,11 @@ def draw_parameters(policy: Policy, draw: Draw, size: int) -> Parameters:
     )
 
 
-@functools.cache  # a tensor made at every step would keep a GPU waiting
-def _factor_range(policy: Policy, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The lowest factor of each operation, and how far the highest is from it: (4,) each."""
+def _factor_range(policy: Policy) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The lowest factor of each of the four operations, and how far the highest is from it."""
     jitters = ((1, policy.brightness), (1, policy.contrast), (1, policy.saturation), (0, policy.hue))
-    low = [max(centre - 1, centre - most) for centre, most in jitters]  # no factor below 0
-    high = [centre + most for centre, most in jitters]
-    return torch.tensor(low, device=device), torch.tensor(high, device=device) - torch.tensor(low, device=device)
+    low = tuple(max(centre - 1, centre - most) for centre, most in jitters)  # no factor below 0
+    return low, tuple(centre + most - least for (centre, most), least in zip(jitters, low, strict=True))
 
 
 def blur_width(policy: Policy, size: int) -> int:

@@ -5,7 +5,6 @@ two departures: images are moved with bilinear interpolation, where timm picks b
 values are rounded to 8-bit levels only by operations that are defined on levels, where PIL rounds after every one.
 """
 
-import functools
 from collections.abc import Callable
 
 import torch
@@ -13,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from hardpair.views.colour import grey
+from hardpair.views.constants import constant
 from hardpair.views.draw import Draw
 
 FILL = (124, 116, 104)  # ImageNet's mean colour in 8-bit levels: what is seen beyond the border of a moved image
@@ -140,7 +140,8 @@ def _move(images: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
     moved.clamp_max_(1)  # its four weights may add up to a float more than 1
     across, down = (grid + 1).mul_(0.5).floor_().abs_().clamp_max_(1).unbind(-1)  # 0 within the image, 1 outside
     # A weight of exactly 0 or 1 picks one of the two, and is four times faster than `where`.
-    return moved.lerp_(_fill(images.device), torch.maximum(across, down)[:, None])
+    fill = constant(tuple(level / 255 for level in FILL), images.device, images.dtype).view(3, 1, 1)
+    return moved.lerp_(fill, torch.maximum(across, down)[:, None])
 
 
 def _matrices(degrees: Tensor, shear_x: Tensor, shear_y: Tensor, shift_x: Tensor, shift_y: Tensor) -> Tensor:
@@ -152,11 +153,6 @@ def _matrices(degrees: Tensor, shear_x: Tensor, shear_y: Tensor, shift_x: Tensor
     across = torch.stack([cos, shear_x - sin, shear_x + 2 * shift_x], dim=1)
     down = torch.stack([shear_y + sin, cos, shear_y + 2 * shift_y], dim=1)
     return torch.stack([across, down], dim=1)
-
-
-@functools.cache
-def _fill(device: torch.device) -> Tensor:
-    return torch.tensor(FILL, device=device).view(3, 1, 1) / 255
 
 
 # The operations under timm's names, with the argument at the magnitudes 0 and 10.

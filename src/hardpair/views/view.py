@@ -1,6 +1,5 @@
 """Turn a uint8 batch into a view, each image with its own random parameters."""
 
-import functools
 import importlib.util
 
 import torch
@@ -9,6 +8,7 @@ from torch.nn.functional import interpolate
 
 from hardpair.pixels import MEAN, STD
 from hardpair.views import colour, geometry
+from hardpair.views.constants import constant
 from hardpair.views.draw import Draw
 from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.policies import POLICIES, Policy
@@ -103,10 +103,6 @@ def _normalise(view: Tensor) -> Tensor:
     """Mean and standard deviation, written in the channels-last layout that encoders want."""
     normalised = torch.empty_like(view, memory_format=torch.channels_last)
     for channel, (mean, std) in enumerate(zip(MEAN, STD, strict=True)):  # twice as fast as one broadcast operation
-        torch.add(_constant(-mean / std, view.device), view[:, channel], alpha=1 / std, out=normalised[:, channel])
+        shift = constant(-mean / std, view.device, view.dtype)
+        torch.add(shift, view[:, channel], alpha=1 / std, out=normalised[:, channel])
     return normalised
-
-
-@functools.cache
-def _constant(value: float, device: torch.device) -> Tensor:
-    return torch.tensor(value, device=device)
