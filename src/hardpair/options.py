@@ -15,8 +15,7 @@ A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seven
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how to run; none of it changes what is learned, but for the last bits: of these the number of threads
-    and compiled code make others.
+    """Where and how to run; none of it changes what is learned, but in the last bits threads and compile do.
 
     Args:
         run: folder of the run; runs/RECIPE when not given.
@@ -27,9 +26,9 @@ class Place:
         checkpoint_every: steps between checkpoints.
         shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
             of them; slower, for encoders that one GPU cannot hold.
-        compile: use torch.compile if a check before the first step finds that it is faster and that loss and gradients
-            agree; that takes minutes, so it is for long runs. The last bits are then others. A resumed run does as
-            before.
+        compile: use torch.compile for the encoders, if a check before the first step finds that it is faster and that
+            loss and gradients agree. The last bits are then others. It takes minutes, at each resume too, so it is for
+            long runs; a resumed run does as before.
     """
 
     run: Path | None = None

@@ -8,7 +8,7 @@ import torch
 from shared_steps import photos, recipe_of
 
 from hardpair import processes
-from hardpair.train import compiled
+from hardpair.train import compiled, trial
 from hardpair.train.group import process_group
 from hardpair.train.log import Log
 from hardpair.train.step import Stepper
@@ -41,6 +41,7 @@ def choose_together(folder: Path, case: str, broken: bool) -> None:
     with process_group(torch.device("cpu")):
         last = processes.place() == processes.count() - 1
         compiled.BACKEND, compiled.LEAST = failing if broken and last else as_it_is(calls), 0.0
+        trial.SECONDS = 0.0
         stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"))
         words = compiled.settle(stepper, Log(folder / "log.jsonl"), 0, wanted=True)
         calls.clear()

@@ -52,7 +52,7 @@ def _pretrain(
     if shard and processes.count() == 1:
         raise UserError("shard: there is only this process to hold the network; start several with torchrun")
     if shard and compiled:
-        raise UserError("compile: does not go with --shard, which puts every piece of the network together at its turn")
+        raise UserError("compile: does not go with --shard, whose networks are in parts; leave one of them out")
     if recipe.batch_size % processes.count():
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once

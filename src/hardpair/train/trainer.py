@@ -76,8 +76,9 @@ class Trainer:
                 print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
         notes = self._restore()
-        notes += filter(None, [settle(self.stepper, self.log, self.step, wanted=self.compiled)])
         began = time.monotonic()
+        if self.step < min(last, self.total):
+            notes += filter(None, [settle(self.stepper, self.log, self.step, wanted=self.compiled)])
         with stop_on_signals() as request, Display(self.total, self.step) as display:
             for note in [*notes, self._describe()]:
                 display.say(note)
