@@ -102,6 +102,7 @@ class Trainer:
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
         """Step by step to the last, or until some process is asked to stop, which is returned."""
         self.method.train()
+        self.meter.began = time.perf_counter()  # compiling is no part of a step
         stop = False
         while self.step < last and not stop:
             done = self.stepper.take(self.step, lambda: request.signal is not None)
