@@ -1,6 +1,10 @@
 """The command line as a person meets it: real processes, real exit codes."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -69,6 +73,17 @@ def test_a_mistake_in_a_real_process(hardpair):
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"]])
+def test_a_reader_who_has_seen_enough(arguments):
+    """As `hardpair recipes | head -1`: no word about the pipe."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "hardpair", *arguments]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_help_teaches(hardpair, monkeypatch, capsys):

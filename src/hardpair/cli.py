@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -139,11 +140,11 @@ def ablate(arguments: Sequence[str]) -> int:
     return ended(run_ablation(options, shlex.join(["hardpair", "ablate", *arguments])))
 
 
-def ended(signal: int | None) -> int:
+def ended(stopped_by: int | None) -> int:
     """Exit code of a verb that a signal may have stopped among its runs."""
-    if signal is not None:
+    if stopped_by is not None:
         print("stopped; the same command goes on from there")
-        return 128 + signal
+        return 128 + stopped_by
     return 0
 
 
@@ -195,18 +196,20 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def main() -> None:
     """Run a verb; a user's mistake is one line and exit code 2."""
-    arguments = sys.argv[1:]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be text
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(HELP)
-        sys.exit(0 if arguments else 2)
     try:
-        sys.exit(run_verb(arguments[0], arguments[1:]))
+        try:
+            sys.exit(run_verb(sys.argv[1:]))
+        finally:
+            sys.stdout.flush()  # here and not at exit, where nobody could catch what comes of it
     except KeyboardInterrupt:
         print("hardpair: stopped at once; the last checkpoint is intact", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # `| head` has seen enough; nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (UserError, OSError, MemoryError, RuntimeError) as error:
         if (words := in_words(error)) is None:
             raise
@@ -214,8 +217,12 @@ def main() -> None:
         sys.exit(2)
 
 
-def run_verb(verb: str, arguments: Sequence[str]) -> int:
-    """Do what the verb says."""
+def run_verb(words: Sequence[str]) -> int:
+    """Do what the first word says, with the others."""
+    if not words or words[0] in ("-h", "--help"):
+        print(HELP)
+        return 0 if words else 2
+    verb, *arguments = words
     if verb == "--version":
         from hardpair import __version__
 

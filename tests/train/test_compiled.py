@@ -191,7 +191,7 @@ def test_the_option_on_a_machine_without_a_compiler(tmp_path, monkeypatch, capsy
     """The real compiler, which then has nothing to call."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))  # nor anything compiled earlier
     with torch._inductor.config.patch({"cpp.cxx": ("/no/such/compiler",)}):
-        assert run_verb("pretrain", [*COMMAND, "--compile", "--run", str(tmp_path / "run")]) == 0
+        assert run_verb(["pretrain", *COMMAND, "--compile", "--run", str(tmp_path / "run")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "compiling the encoders, which may take some minutes"
     assert lines[1] == "not compiled: this machine has no C++ compiler"
