@@ -17,7 +17,7 @@ CONDITIONS = {"encoder": "resnet10", "width": 0.25, "small_images": True, "image
 
 def row(method, budget, cost, linear, *, control=30.0, seeds=3):
     results = [
-        Result(seed, f"{method}-b{budget}-s{seed}", 2.5, linear + seed, control, linear - 5, control - 5, 5.0, 4.0)
+        Result(seed, f"{method}-b{budget}-s{seed}", "", 2.5, linear + seed, control, linear - 5, control - 5, 5.0, 4.0)
         for seed in range(seeds)
     ]
     return Row(method, budget, max(1, round(budget / cost)), cost, tuple(results))
@@ -40,6 +40,7 @@ def about(rows, **changes):
         "seeds": 3,
         "runs": 3 * len(rows),
         "runs_done": 3 * len(rows),
+        "known": {},
     }
     return About(**{**fields, **changes})
 

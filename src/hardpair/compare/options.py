@@ -28,6 +28,9 @@ class Compare:
         hardpair compare --methods hnpm,simclr --budget 2 --seeds 1          a first look
         hardpair compare --methods all --unit forwards --budget 40 80 160    accuracy against compute; hours
 
+    A comparison outlives its runs: with --known, what an earlier compare.json holds, by the same recipe on the same
+    images, is taken from there. So a method of your own is put beside the others without training them again.
+
     Choose with --on validation; keep the test images for the end.
 
     Args:
@@ -44,6 +47,7 @@ class Compare:
         budget: how long each method trains; several give a curve.
         unit: of the budget: passes over the images, or forwards an image.
         labels: shares of the labels, 0.01 0.1 say, with which every encoder is fine-tuned too (evaluate's semi).
+        known: compare.json of earlier comparisons; what they hold is not done again.
         seeds: runs of each method, with the seeds 0, 1, 2 …
         on: "test", or "validation": a fifth of the training images, for every choice you make.
         out: folder of the comparison; each run is a folder in it.
@@ -64,6 +68,7 @@ class Compare:
     budget: tuple[int, ...] = (20,)
     unit: Literal["epochs", "forwards"] = "epochs"
     labels: tuple[float, ...] = ()
+    known: tuple[Path, ...] = ()
     seeds: int = 3
     on: Literal["test", "validation"] = "test"
     out: Path = Path("runs/compare")

@@ -32,6 +32,11 @@ class Job:
         """Forwards an image over the whole run."""
         return self.cost * self.recipe.epochs
 
+    @property
+    def recipe_hash(self) -> str:
+        """Of all that decides how the run comes out."""
+        return str(self.recipe.to_json()["hash"])
+
     def __str__(self) -> str:
         epochs = several(self.recipe.epochs, "epoch")
         return f"{self.method}, seed {self.seed}, {epochs} ({self.cost:.1f} forwards an image)"

@@ -27,6 +27,7 @@ class Result:
 
     seed: int
     run: str
+    recipe_hash: str
     minutes: float  # of training
     linear: float  # top-1 in per cent
     linear_control: float
@@ -34,6 +35,7 @@ class Result:
     knn_control: float
     first_loss: float
     last_loss: float
+    source: str | None = None  # the earlier comparison it is known from; None: the run is here
     semi: Mapping[float, float] = field(default_factory=dict)  # share of the labels → top-1
     semi_control: Mapping[float, float] = field(default_factory=dict)
 
@@ -116,6 +118,7 @@ def read_result(job: Job, *, labels: Sequence[float], on: str, facts: Record) ->
     return Result(
         seed=job.seed,
         run=job.run.name,
+        recipe_hash=job.recipe_hash,
         minutes=seconds / 60,
         linear=linear["metrics"]["top1"],
         linear_control=linear["control"]["top1"],
@@ -139,7 +142,7 @@ def missing_scores(job: Job, *, labels: Sequence[float], on: str, facts: Record)
 def _scores(run: Run, job: Job, labels: Sequence[float], on: str, facts: Record) -> dict[str | float, Record | None]:
     ends = run.events("end")
     which: dict[str, Any] = {
-        "recipe_hash": job.recipe.to_json()["hash"],
+        "recipe_hash": job.recipe_hash,
         "step": ends[-1]["step"] if ends else None,
         "on": on,
         "facts": facts,
@@ -151,8 +154,13 @@ def _scores(run: Run, job: Job, labels: Sequence[float], on: str, facts: Record)
 
 
 def _columns(job: Job, labels: Sequence[float]) -> set[str | float]:
-    """Protocols, and shares of the labels; whoever has seen all labels cannot show what few are worth."""
-    return {*JUDGED, *(() if job.method == SUPERVISED else labels)}
+    """Protocols, and shares of the labels."""
+    return {*JUDGED, *own_shares(job, labels)}
+
+
+def own_shares(job: Job, labels: Sequence[float]) -> tuple[float, ...]:
+    """With which shares of the labels a run is judged: whoever has seen all cannot show what few are worth."""
+    return () if job.method == SUPERVISED else tuple(labels)
 
 
 def _after_one_epoch(run: Run) -> Record:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from hardpair.compare.figure import draw
+from hardpair.compare.known import Known, known_result, read_known
 from hardpair.compare.options import Compare
 from hardpair.compare.plan import Job, chosen_methods, measure_costs, plan_jobs, shared_conditions
 from hardpair.compare.results import Result, gather, missing_scores, read_result
@@ -27,11 +29,12 @@ def compare_methods(options: Compare, command: str) -> int | None:
     methods, device = chosen_methods(options), pick_device(options.device)
     shared = shared_conditions(options)
     images = open_labelled(shared["data"], shared["image_size"], on=options.on, root=options.data_root)
+    known = read_known(options.known, on=options.on, facts=images.facts())
     print("measuring what each method costs", flush=True)
     costs = measure_costs(options, methods, lambda recipe: forward_equivalents(recipe, images, device=device))
     jobs = plan_jobs(options, costs)
     refuse_other_runs(options.out, jobs)
-    return Comparison(options, command, images.facts(), jobs).run_to_end()
+    return Comparison(options, command, images.facts(), jobs, known).run_to_end()
 
 
 def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
@@ -46,8 +49,8 @@ def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
 class Comparison:
     """The runs of a comparison, and what is known of them."""
 
-    def __init__(self, options: Compare, command: str, facts: dict[str, Any], jobs: list[Job]) -> None:
-        self.options, self.command, self.facts, self.jobs = options, command, facts, jobs
+    def __init__(self, options: Compare, command: str, facts: dict[str, Any], jobs: list[Job], known: Known) -> None:
+        self.options, self.command, self.facts, self.jobs, self.known = options, command, facts, jobs, known
         self.results: dict[Path, Result] = {}
         self.written = -1  # how many of them table and figure show
         self._look()
@@ -71,7 +74,7 @@ class Comparison:
     def _known(self, job: Job) -> bool:
         """Whether a run is finished and judged."""
         if job.run not in self.results:
-            result = read_result(job, **self._wanted())
+            result = read_result(job, **self._wanted()) or known_result(self.known, job, self.options.labels)
             if result is not None:
                 self.results[job.run] = result
         return job.run in self.results
@@ -134,4 +137,5 @@ class Comparison:
             seeds=options.seeds,
             runs=len(self.jobs),
             runs_done=len(self.results),
+            known=dict(Counter(result.source for result in self.results.values() if result.source)),
         )

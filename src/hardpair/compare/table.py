@@ -7,6 +7,7 @@ from typing import Any
 from hardpair.compare import words
 from hardpair.compare.results import Row
 from hardpair.recipes import SUPERVISED
+from hardpair.words import several
 
 HEADINGS = (
     "method",
@@ -48,6 +49,7 @@ class About:
     seeds: int
     runs: int
     runs_done: int
+    known: dict[str, int]  # earlier comparison → how many of the runs are from there
 
 
 def markdown(about: About, rows: Sequence[Row]) -> str:
@@ -78,6 +80,9 @@ def in_words(about: About) -> list[str]:
         f"Equal for all: {title(about)}. Optimiser and settings: {about.family}/METHOD.",
         words.measured(about.on, about.seeds, about.date, about.commit, state),
     ]
+    if about.known:
+        parts = [f"{several(count, 'run')} of {source}" for source, count in about.known.items()]
+        lines.append(f"Known from earlier comparisons: {', '.join(parts)}.")
     return [*lines, SEEN] if SUPERVISED in about.methods and about.on == "validation" else lines
 
 
@@ -89,10 +94,10 @@ def overspent(about: About, rows: Sequence[Row]) -> list[str]:
 
 def table_cells(about: About, rows: Sequence[Row]) -> list[list[str]]:
     """The headings, then the cells of each row; the budget is told where there are several."""
-    several = len(about.budgets) > 1
+    many = len(about.budgets) > 1
     lines = [list(HEADINGS), *([*_cells(row, about.seeds)] for row in rows)]
     budgets = ["budget", *(str(row.budget) for row in rows)]
-    return [[line[0], budget, *line[1:]] if several else line for line, budget in zip(lines, budgets, strict=True)]
+    return [[line[0], budget, *line[1:]] if many else line for line, budget in zip(lines, budgets, strict=True)]
 
 
 def few_labels_cells(about: About, rows: Sequence[Row]) -> list[list[str]]:
