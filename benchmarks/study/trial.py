@@ -80,21 +80,19 @@ class Trial(Method):
         rule: which pairs are mined: within the threshold, the same relative to positives, or the nearest of an anchor.
         share: of the other images an anchor mines, for ``rule="nearest"``.
         guard: of the pairs an anchor mined, this share of the very nearest is let go again (they may be of its class).
-        form: minus log of the sum (Eq. 4), minus the mean of logs, the corrected InfoNCE, log d_ii + log sum 1/d_ij, or
-            "soft", s log sum exp(-d_ij / s): the nearer, the harder pushed.
+        form: minus log of the sum (Eq. 4), the corrected InfoNCE, log d_ii + log sum 1/d_ij, or "soft",
+            s log sum exp(-d_ij / s): the nearer, the harder pushed.
         softness: s of the form "soft".
         anchors: the sums run over the candidates of each student output (Eq. 4), of each teacher output, or both.
         queue: student outputs of earlier batches, as further candidates of each teacher output.
         among_teachers: teacher outputs are candidates of each other, too.
         tau_end: tau moves to this by a half cosine over training.
         symmetric: each network sees both views.
-        crops: views of the teacher.
-        crop_size: side of the teacher's views in pixels; 0 is that of the images.
+        crop_size: side of the teacher's view in pixels; 0 is that of the images.
         student_size: the same of the student's view.
         extra_size: side of one more view of the teacher, from the policy ``extra_view``; 0: none.
         extra_view: its policy.
         extras: how many of them.
-        student_views: how many views of the student; the outputs' directions are averaged.
         predictor: hidden width of a further network, of the teacher alone, that predicts the student's output; 0: none.
     """
 
@@ -113,17 +111,15 @@ class Trial(Method):
         rule: Literal["threshold", "relative", "nearest"] = "threshold",
         share: float = 0.2,
         guard: float = 0.0,
-        form: Literal["log_sum", "mean_log", "infonce", "soft"] = "log_sum",
+        form: Literal["log_sum", "infonce", "soft"] = "log_sum",
         softness: float = 0.4,
         anchors: Literal["student", "teacher", "both"] = "student",
         queue: int = 0,
         among_teachers: bool = False,
         tau_end: float = -1.0,
         symmetric: bool = False,
-        crops: int = 1,
         crop_size: int = 0,
         student_size: int = 0,
-        student_views: int = 1,
         extra_size: int = 0,
         extra_view: str = "balanced",
         extras: int = 1,
@@ -140,25 +136,22 @@ class Trial(Method):
         self.softness = softness
         self.queue = Queue(queue, head_outputs) if queue else None
         self.among_teachers, self.tau_end, self.symmetric = among_teachers, tau_end, symmetric
-        self.crops, self.crop_size = crops, crop_size
-        self.student_size, self.student_views = student_size, student_views
+        self.crop_size, self.student_size = crop_size, student_size
         self.extra_size, self.extra_view, self.extras = extra_size, extra_view, extras
         self.register_buffer("mean_positive", torch.ones(()))
         self.mean_positive: Tensor
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """The teacher's views, then the student's."""
-        names = [f"teacher{k}" for k in range(self.crops)]
-        teacher = [augmented_view(images, POLICIES[self.teacher_view], draw.within(name)) for name in names]
-        teacher = [_resized(view, self.crop_size) for view in teacher]
+        first = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher0"))
+        teacher = [_resized(first, self.crop_size)]
         for k in range(self.extras if self.extra_size else 0):
             extra = augmented_view(images, POLICIES[self.extra_view], draw.within(f"extra{k}" if k else "extra"))
             teacher.append(_resized(extra, self.extra_size))
         if self.student_view == "plain":
             return [*teacher, _resized(plain_view(images), self.student_size)]
-        names = ["student", *(f"student{k}" for k in range(1, self.student_views))]
-        student = [augmented_view(images, POLICIES[self.student_view], draw.within(name)) for name in names]
-        return [*teacher, torch.cat([_resized(view, self.student_size) for view in student])]
+        student = augmented_view(images, POLICIES[self.student_view], draw.within("student"))
+        return [*teacher, _resized(student, self.student_size)]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean of the loss over the teacher's views."""
@@ -167,7 +160,7 @@ class Trial(Method):
             teacher.append(student)
         with torch.no_grad():
             # With symmetric, the student of the first teacher view is on the last view and the other way about.
-            known = [self._known(view) for view in ([student, teacher[0]] if self.symmetric else [student])]
+            known = [self.student(view) for view in ([student, teacher[0]] if self.symmetric else [student])]
         parts, features = [], None
         for k, view in enumerate(teacher):
             features = self.encoder(view)
@@ -176,11 +169,6 @@ class Trial(Method):
             self.queue.push(functional.normalize(known[0], dim=1))
         means = {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
         return {**means, "features": features.detach()}
-
-    def _known(self, view: Tensor) -> Tensor:
-        if self.student_views == 1:
-            return self.student(view)
-        return sum(functional.normalize(part, dim=1) for part in self.student(view).chunk(self.student_views))
 
     def _loss(self, u: Tensor, u_prime: Tensor) -> dict[str, Tensor]:
         distance = dissimilarity(u_prime, u, norm="l2")  # (N, N): student, teacher
@@ -233,9 +221,6 @@ class Trial(Method):
         found = mined.any(1)
         if self.form == "log_sum":
             each = -torch.where(mined, distance, 0).sum(1).clamp_min(SMALLEST_SUM).log()
-        elif self.form == "mean_log":
-            logs = torch.where(mined, distance.clamp_min(SMALLEST_SUM).log(), 0)
-            each = -logs.sum(1) / mined.sum(1).clamp_min(1)
         elif self.form == "soft":
             nearness = torch.where(mined, -distance / self.softness, -math.inf)
             each = self.softness * torch.where(found[:, None], nearness, 0).logsumexp(1)
@@ -254,7 +239,7 @@ class Trial(Method):
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """The pairs of the first view."""
-        distance = dissimilarity(self._known(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
+        distance = dissimilarity(self.student(views[-1]), self.predictor(self.head(self.encoder(views[0]))), norm="l2")
         mined = self._mined(distance)
         anchor, negative = mined.nonzero(as_tuple=True)
         return Pairs(anchor, negative, distance[mined])

@@ -19,8 +19,7 @@ METHODS["simclrsmall"] = SimCLRSmall
 METHODS["trial"], METHODS["trial24"] = Trial, smaller(Trial, 24)
 for _name in ("hnpm", "simclr", "moco", "byol", "simsiam"):
     METHODS[f"{_name}24"] = smaller(METHODS[_name], 24)
-METHODS["simclr20"], METHODS["simclr16"] = smaller(METHODS["simclr"], 20), smaller(METHODS["simclr"], 16)
-for _percent in (8, 35, 50, 80):
+for _percent in (8, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
 POLICIES["part"] = replace(POLICIES["balanced"], crop=(0.05, 0.5))
 
@@ -117,11 +116,6 @@ def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, batch: int
     return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
 
 
-def hnpm(name: str, **settings: Any) -> Variant:
-    """A variant of HNPM's own settings."""
-    return Variant(name, settings)
-
-
 def fields(name: str, **changes: Any) -> Variant:
     """A variant of the recipe's other fields."""
     return Variant(name, {}, changes)
@@ -151,86 +145,13 @@ def _map_of_eq4() -> Iterator[Variant]:
         yield now(name, softness=0.0, alpha_neg=ratio, threshold=threshold)
 
 
-def _map() -> Iterator[Variant]:
-    for ratio, thresholds in {
-        0.125: (0.15, 0.3, 1.2),
-        0.5: (0.3, 0.6, 1.2),
-        1.0: (0.6, 0.9, 1.05, 1.4, 1.8),
-        2.0: (1.2, 2.0),
-    }.items():
-        for threshold in thresholds:
-            yield hnpm(f"alpha ratio {ratio:g}, threshold {threshold:g}", alpha_neg=ratio, threshold=threshold)
-
-
 GROUPS: dict[str, tuple[Variant, ...]] = {
     "base": (Variant("demo/hnpm"),),
-    "map": tuple(_map()),
-    "norm": (
-        hnpm("infinity norm", norm="inf"),
-        hnpm("infinity norm, threshold 1.5", norm="inf", threshold=1.5),
-        hnpm(
-            "infinity norm, mean, alpha ratio .0078, threshold .0094",
-            norm="inf",
-            reduce="mean",
-            alpha_neg=0.0078,
-            threshold=0.0094,
-        ),
-        hnpm("l2 norm, mean, alpha ratio .0078, threshold .0094", reduce="mean", alpha_neg=0.0078, threshold=0.0094),
-    ),
-    "head": (
-        hnpm("no head", head_hidden=0, head_outputs=0),
-        hnpm("linear head", head_hidden=0),
-        hnpm("head 1024-256", head_hidden=1024, head_outputs=256),
-        hnpm("head 2048-128", head_hidden=2048),
-    ),
-    "crop": tuple(
-        trial(f"crops from {p} %", teacher_view=f"balanced{p}", student_view=f"balanced{p}") for p in (8, 35, 50, 80)
-    ),
-    "student": (
-        hnpm("student: plain", student_view="plain"),
-        hnpm("student: plain, threshold 1", student_view="plain", threshold=1.0),
-        hnpm("student: crop and flip", student_view="crop"),
-        hnpm("both: strong", teacher_view="strong", student_view="strong"),
-    ),
-    "tau": (
-        *(hnpm(f"tau {tau:g}", tau=tau) for tau in (0.0, 0.9, 0.99, 0.999)),
-        trial("tau .5 to 1", tau_end=1.0),
-        trial("tau .9 to 1", tau=0.9, tau_end=1.0),
-    ),
-    "batch": tuple(fields(f"batch {size}", batch_size=size) for size in (80, 320, 640)),
-    "symmetric": (trial("symmetric", symmetric=True), trial("symmetric, half the epochs", symmetric=True, epochs=4)),
     "rate": (
         *(fields(f"rate {rate:g}", learning_rate=rate) for rate in (3e-4, 2e-3, 4e-3)),
         fields("schedule: steps", schedule="steps"),
         fields("warm-up of one epoch", warmup_epochs=1.0),
         fields("weight decay 1e-4", weight_decay=1e-4),
-    ),
-    "mining": (
-        trial("relative 1", rule="relative", threshold=1.0),
-        trial("relative 1.2", rule="relative"),
-        trial("relative 1.5", rule="relative", threshold=1.5),
-        trial("nearest 10 %", rule="nearest", share=0.1),
-        trial("nearest 20 %", rule="nearest", share=0.2),
-        trial("nearest 40 %", rule="nearest", share=0.4),
-        trial("guard 10 %", guard=0.1),
-        trial("guard 10 %, relative 1.5", guard=0.1, rule="relative", threshold=1.5),
-        trial("mean of logs", form="mean_log"),
-        trial("corrected InfoNCE, all", form="infonce", threshold=9.0),
-        trial("corrected InfoNCE, threshold 1.2", form="infonce"),
-        trial("per teacher", anchors="teacher"),
-        trial("per teacher, relative 1.2", anchors="teacher", rule="relative"),
-        trial("per teacher and student", anchors="both"),
-        trial("per teacher, mean of logs", anchors="teacher", form="mean_log"),
-        trial("per teacher, queue 1024", anchors="teacher", queue=1024),
-        trial("per teacher, among teachers", anchors="teacher", among_teachers=True),
-        trial("both, among teachers", anchors="both", among_teachers=True),
-    ),
-    # The trained branch costs three forwards a view: how should it spend them?
-    "views": (
-        trial("two teacher views", crops=2, epochs=5),  # 7 forwards
-        trial("teacher at 24 px", crop_size=24, epochs=12),  # 2.7
-        trial("two teacher views at 24 px", crops=2, crop_size=24, epochs=7),  # 4.4
-        trial("two teacher views at 16 px", crops=2, crop_size=16, epochs=13),  # 2.5
     ),
     # At the better learning rate.
     "second": (
@@ -248,7 +169,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             {"epochs": epochs, "learning_rate": 2e-3, "method": f"{method}24"},
             f"demo/{method}",
         )
-        for method, epochs in (("hnpm", 14), ("simclr", 9), ("moco", 7), ("byol", 7), ("simsiam", 9))
+        for method, epochs in (("hnpm", 14), ("simclr", 9))
     ),
     # Mining once more, where all learn faster.
     "small": (
@@ -260,10 +181,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         small("relative 1.5", rule="relative", threshold=1.5),
         small("nearest 20 %", rule="nearest"),
         small("both, among teachers", anchors="both", among_teachers=True),
-        small("mean of logs", form="mean_log"),
-        small("corrected InfoNCE, all", form="infonce", threshold=9.0),
-        small("threshold 1.4", threshold=1.4),
-        small("tau 0", tau=0.0),
     ),
     "together": (
         small(
@@ -300,13 +217,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             {"epochs": 9, "learning_rate": 4e-3, "method": "simclr24"},
             "demo/simclr",
         ),
-        Variant(
-            "simclr at 24 px, batch 320, rate 0.002",
-            BEFORE["demo/simclr"],
-            {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24", "batch_size": 320},
-            "demo/simclr",
-        ),
-        small("rate 0.002, batch 320, both, among teachers", batch_size=320, anchors="both", among_teachers=True),
     ),
     # Around the best of these.
     "third": (
@@ -316,14 +226,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("tau 0.9", tau=0.9),
         soft("softness 0.1, threshold 1.2", softness=0.1, threshold=1.2),
         soft("teacher 20 px, student 24 px", epochs=18, crop_size=20),
-        soft("softness 0.1, all", softness=0.1, threshold=9.0),
-        soft("alpha ratio 0.5", alpha_neg=0.5),
-        soft("alpha ratio 2", alpha_neg=2.0),
-        soft("tau 0", tau=0.0),
-        soft("threshold 1.6", threshold=1.6),
-        soft("all views 20 px", epochs=20, crop_size=20, student_size=20),
-        simclr("20 px, temperature 0.1", 13, size=20, temperature=0.1),
-        soft("symmetric", epochs=7, symmetric=True),
     ),
     # The trained branch is the dear one: what if it sees a large and a small view, or the student's is smaller?
     "crops": (
@@ -333,10 +235,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         soft("teacher also 12 px", epochs=12, extra_size=12),
         soft("teacher also twice 16 px", epochs=8, extra_size=16, extras=2),
         soft("teacher also 20 px", epochs=9, extra_size=20),
-        soft("teacher also twice 12 px", epochs=10, extra_size=12, extras=2),
-        soft("teacher also 16 px, softness 0.1, threshold 1.2", epochs=10, extra_size=16, softness=0.1, threshold=1.2),
-        soft("student 16 px", epochs=16, student_size=16),
-        soft("two student views", epochs=11, student_views=2),
     ),
     # A wider pool of candidates, of batches that are not long past.
     "queues": (
@@ -364,31 +262,17 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         small40("student plain", student_view="plain"),
     ),
     # Is it the small view and the small batches alone, with the paper's own Eq. 4?
-    "paper": tuple(
+    "paper": (
         Variant(
-            f"hnpm with a small view, batch 40: {name}",
-            {"small_views": 1, **settings},
+            "hnpm with a small view, batch 40: Eq. 4, threshold 1.2",
+            {"small_views": 1, "threshold": 1.2},
             {"epochs": 10, "learning_rate": 2e-3, "view_size": 0.75, "batch_size": 40},
-        )
-        for name, settings in (
-            ("Eq. 4, threshold 1.2", {"threshold": 1.2}),
-            ("soft 0.2, threshold 1.4", {"softness": 0.2, "threshold": 1.4}),
-            ("soft 0.2, all", {"softness": 0.2, "mine": False}),
-            ("Eq. 4, threshold 1.4", {"threshold": 1.4}),
-            ("Eq. 4, threshold 1", {"threshold": 1.0}),
-        )
+        ),
     ),
     # What both share.
     "shared": (
         soft("teacher also 16 px, batch 80", epochs=10, extra_size=16, more={"batch_size": 80}),
         simclr("24 px, temperature 0.1, batch 80", temperature=0.1, more={"batch_size": 80}),
-        soft("crops from 35 %", teacher_view="balanced35", student_view="balanced35"),
-        simclr("24 px, temperature 0.1, crops from 35 %", temperature=0.1, view="balanced35"),
-        soft("crops from 8 %", teacher_view="balanced8", student_view="balanced8"),
-        soft("teacher also 16 px, rate 0.003", epochs=10, extra_size=16, rate=3e-3),
-        simclr("24 px, temperature 0.1, rate 0.003", temperature=0.1, more={"learning_rate": 3e-3}),
-        soft("strong", teacher_view="strong", student_view="strong"),
-        soft("student plain", student_view="plain"),
     ),
     "rivals24": (
         rival("moco", "one-sided, batch 80", 14, symmetric=False),
@@ -419,7 +303,6 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
         ),
         Variant("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
         Variant("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
-        Variant("moco, one-sided, rate 0.002", {"symmetric": False}, {"epochs": 8, "learning_rate": 2e-3}, "demo/moco"),
     ),
 }
 
