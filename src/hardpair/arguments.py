@@ -21,7 +21,11 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
     try:
         with contextlib.redirect_stderr(complaint):
             parsed, unknown = tyro.cli(
-                kind, args=list(arguments), prog=program, config=(tyro.conf.OmitArgPrefixes,), return_unknown_args=True
+                kind,
+                args=spelled_out(kind, arguments),
+                prog=program,
+                config=(tyro.conf.OmitArgPrefixes,),
+                return_unknown_args=True,
             )
     except SystemExit as stop:
         if stop.code == 0:
@@ -31,6 +35,16 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
         name = unknown[0].split("=")[0]
         raise UserError(f"{name}: there is no such option{nearest(name, options(kind))} {more}")
     return parsed
+
+
+def spelled_out(kind: Any, arguments: Sequence[str]) -> list[str]:
+    """--x and --no-x as tyro wants them where nothing said is a third choice (``bool | None``): --x True, --x False."""
+    flags = [f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(kind) if field.type == bool | None]
+    meaning = {**{flag: (flag, "True") for flag in flags}, **{f"--no-{flag[2:]}": (flag, "False") for flag in flags}}
+    words: list[str] = []
+    for word, after in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        words += [word] if after in ("True", "False") else meaning.get(word, [word])
+    return words
 
 
 def message_in_box(box: str) -> str:

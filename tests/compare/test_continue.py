@@ -123,7 +123,7 @@ def known_runs(photos: Path, out: Path, facts: dict[str, object], *more: str) ->
     from hardpair.compare.plan import plan_jobs
 
     options = cli.parse(Compare, words(photos, out, *more), "hardpair compare")
-    return len(Comparison(options, "", facts, plan_jobs(options, dict.fromkeys(METHODS, 1.0))).results)
+    return len(Comparison(options, "", facts, plan_jobs(options, dict.fromkeys(METHODS, 1.0)), {}).results)
 
 
 def test_other_settings_in_the_same_place_are_refused(finished, photos, tmp_path):

@@ -1,5 +1,6 @@
 """Table and figure of comparisons made up here: what real small runs do not reach."""
 
+import dataclasses
 import io
 
 import pytest
@@ -43,6 +44,18 @@ def about(rows, **changes):
         "known": {},
     }
     return About(**{**fields, **changes})
+
+
+def test_a_control_that_diverged_has_no_figure():
+    own = row("hnpm", 20, 4.0, 45.0)
+    semi = [{0.1: 50.0 + k} for k in range(3)]
+    all_well = tuple(dataclasses.replace(r, semi=s, semi_control=s) for r, s in zip(own.results, semi, strict=True))
+    diverged = (dataclasses.replace(all_well[0], semi_control={}), *all_well[1:])
+    for results, control in ((all_well, "51.0 ± 1.0"), (diverged, "–")):
+        few = dataclasses.replace(own, results=results)
+        assert f"| 51.0 ± 1.0 | {control} |" in markdown(about([few], labels=(0.1,)), [few])
+        assert few.to_json()["semi"] == {"0.1": {"mean": 51.0, "std": 1.0}}
+        assert len(few.to_json()["semi_control"]) == (control != "–")
 
 
 CURVES = [row(m, b, c, 40 + b / 10) for b in (40, 80) for m, c in (("hnpm", 4.0), ("byol", 8.0), ("supervised", 3.0))]

@@ -8,8 +8,10 @@ from hardpair.compare.options import Compare
 from hardpair.compare.plan import SHARED, chosen_methods, measure_costs, plan_jobs, shared_conditions
 from hardpair.compare.words import conditions
 from hardpair.errors import UserError
-from hardpair.recipes import RECIPES, find_recipe
+from hardpair.methods import METHODS
+from hardpair.recipes import FAMILIES, find_recipe
 
+FACTS = {"images": 10, "name": "photos"}
 COSTS = {"hnpm": 4.0, "byol": 8.0, "cpc": 83.6}
 
 
@@ -37,13 +39,11 @@ def test_a_budget_of_forwards_gives_each_method_its_epochs():
     assert [job.forwards for job in jobs] == [job.cost * job.recipe.epochs for job in jobs]
 
 
-@pytest.mark.parametrize("family", ["demo", "cifar10"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_conditions_are_shared_and_the_rest_is_the_methods_own(family):
     options = Compare(methods="all", family=family, width=0.5, small_images=False)
     methods = chosen_methods(options)
-    assert methods[0] == "hnpm"
-    assert methods[-1] == "supervised"
-    assert len(methods) == len([name for name in RECIPES if name.startswith(f"{family}/")])
+    assert methods == [*METHODS, "supervised"]  # not the same ones once more for every encoder of the tables
     jobs = plan_jobs(dataclasses.replace(options, budget=(50,)), dict.fromkeys(methods, 1.0))
     seen = {tuple(getattr(job.recipe, name) for name in SHARED) for job in jobs}
     assert seen == {tuple(shared_conditions(options).values())}
@@ -74,16 +74,25 @@ def test_a_batch_that_is_given_is_everybodys(family):
 )
 def test_batches_in_words(batch, said):
     shared = {"small_images": True, "encoder": "resnet10", "width": 1, "image_size": 32, "batch_size": batch}
-    assert conditions(shared, {"images": 10, "name": "photos"}, 1)[2] == said
+    assert conditions(shared, FACTS, 1)[2] == said
 
 
 def test_methods_are_taken_once_in_the_order_given():
     assert chosen_methods(Compare(methods="byol, hnpm,byol")) == ["byol", "hnpm"]
 
 
-def test_a_method_that_cannot_keep_to_the_budget_is_named():
-    with pytest.raises(UserError, match="simclr: warmup_epochs: 10 must be less than epochs, 5"):
-        plan_jobs(Compare(family="cifar10", budget=(5,)), {"simclr": 6.0})
+def test_a_warm_up_keeps_its_share_of_the_run():
+    jobs = plan_jobs(Compare(family="cifar10", budget=(5, 1000), seeds=1), {"simclr": 6.0, "moco": 4.0})
+    assert [job.recipe.warmup_epochs for job in jobs] == [0.05, 0.0, 10.0, 0.0]
+
+
+def test_selective_kernels_are_everybodys_or_nobodys():
+    costs = dict.fromkeys(["hnpm", "simclrv2"], 4.0)
+    for options in (Compare(family="imagenet", sk=True), Compare(family="imagenet")):
+        assert {job.recipe.sk for job in plan_jobs(options, costs)} == {bool(options.sk)}
+        assert ("kernels" in " ".join(conditions({**shared_conditions(options), "batch_size": 1}, FACTS, 1))) == bool(
+            options.sk
+        )
 
 
 def test_a_method_that_cannot_work_here_is_named():

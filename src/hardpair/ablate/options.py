@@ -33,9 +33,10 @@ class Ablate:
         which: tau, mining or gradient.
         recipe: whose settings; any recipe of HNPM, hardpair recipes lists them.
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next six is not given, the recipe decides.
+            where this or one of the next seven is not given, the recipe decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
+        sk: selective kernels, in bottlenecks.
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
@@ -56,6 +57,7 @@ class Ablate:
     data: str | None = None
     encoder: str | None = None
     width: float | None = None
+    sk: bool | None = None
     image_size: int | None = None
     view_size: float | None = None
     small_images: bool | None = None

@@ -36,7 +36,7 @@ def known_result(known: Known, job: Job, labels: Sequence[float]) -> Result | No
     result, shares = known.get(job.recipe_hash), own_shares(job, labels)
     if result is None or not result.semi.keys() >= set(shares):
         return None
-    semi, control = ({share: scores[share] for share in shares} for scores in (result.semi, result.semi_control))
+    semi, control = ({s: scores[s] for s in shares if s in scores} for scores in (result.semi, result.semi_control))
     return dataclasses.replace(result, semi=semi, semi_control=control)
 
 

@@ -13,8 +13,8 @@ class Compare:
 
     All methods share encoder and images: those of FAMILY/hnpm, or what you give below. Batch, optimiser, learning rate
     and the method's own settings are those of FAMILY/METHOD; a batch that you give is everybody's, and SGD's and LARS's
-    learning rates are scaled with it. Runs are judged by nearest neighbours and by a linear classifier, with a random
-    encoder of the same shape beside each.
+    learning rates are scaled with it; a warm-up keeps its share of the epochs. Runs are judged by nearest neighbours
+    and by a linear classifier, with a random encoder of the same shape beside each.
 
     OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
     the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
@@ -37,9 +37,10 @@ class Compare:
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next five is not given, FAMILY/hnpm decides.
+            where this or one of the next six is not given, FAMILY/hnpm decides.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
+        sk: selective kernels, in bottlenecks.
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
@@ -61,6 +62,7 @@ class Compare:
     data: str | None = None
     encoder: str | None = None
     width: float | None = None
+    sk: bool | None = None
     image_size: int | None = None
     view_size: float | None = None
     small_images: bool | None = None
@@ -83,4 +85,4 @@ class Compare:
         for budget in self.budget:
             require_range("budget", budget, 1, 100_000)
         for share in self.labels:
-            require_range("labels", share, 0, 1)
+            require_range("labels", share, 1e-6, 1)

@@ -11,7 +11,7 @@ from hardpair.errors import UserError, nearest
 from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
 from hardpair.words import several
 
-SHARED = ("data", "image_size", "view_size", "encoder", "width", "small_images")
+SHARED = ("data", "image_size", "view_size", "encoder", "width", "sk", "small_images")
 """What all methods of a comparison have in common, whatever is given. A batch they have in common only if one is given:
 large ones are good for some methods, small ones for others."""
 
@@ -46,7 +46,7 @@ def chosen_methods(options: Compare) -> list[str]:
     """The methods asked for, each once, in the order given."""
     if options.family not in FAMILIES:
         raise UserError(f"family: there is no {options.family!r}{nearest(options.family, FAMILIES)}")
-    known = [name.removeprefix(f"{options.family}/") for name in RECIPES if name.startswith(f"{options.family}/")]
+    known = [recipe.method for name, recipe in RECIPES.items() if name == f"{options.family}/{recipe.method}"]
     words = [word.strip() for word in options.methods.split(",") if word.strip()]
     if not words:
         raise UserError(f"methods: give some with commas between them, or all; there are {', '.join(known)}")
@@ -98,10 +98,9 @@ def plan_jobs(options: Compare, costs: Mapping[str, float]) -> list[Job]:
 
 def _job(options: Compare, method: str, seed: int, budget: int, cost: float) -> Job:
     epochs = budget if options.unit == "epochs" else max(1, int(budget / cost))
-    try:
-        recipe = dataclasses.replace(_recipe_of(options, method), seed=seed, epochs=epochs)
-    except UserError as error:
-        raise UserError(f"{method}: {error}") from error
+    recipe = _recipe_of(options, method)
+    warmup = recipe.warmup_epochs * epochs / recipe.epochs
+    recipe = dataclasses.replace(recipe, seed=seed, epochs=epochs, warmup_epochs=warmup)
     return Job(method, seed, budget, cost, recipe, options.out / f"{method}-b{budget}-s{seed}")
 
 

@@ -37,7 +37,7 @@ class Result:
     last_loss: float
     source: str | None = None  # the earlier comparison it is known from; None: the run is here
     semi: Mapping[float, float] = field(default_factory=dict)  # share of the labels → top-1
-    semi_control: Mapping[float, float] = field(default_factory=dict)
+    semi_control: Mapping[float, float] = field(default_factory=dict)  # of those that did not diverge
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,13 @@ class Row:
         """One figure of every seed."""
         return OverSeeds(tuple(float(getattr(result, name)) for result in self.results))
 
-    def semi(self, share: float) -> tuple[OverSeeds, OverSeeds] | None:
-        """Fine-tuned with that share of the labels, and the control; None for a method that has seen all labels."""
-        scores, controls = ([getattr(result, name).get(share) for result in self.results] for name in SEMI)
-        return None if None in scores else (OverSeeds(tuple(scores)), OverSeeds(tuple(controls)))
+    def semi(self, share: float) -> dict[str, OverSeeds]:
+        """Fine-tuned with that share of the labels, and the control.
+
+        Nothing for a method that has seen all labels; no control where a random encoder diverged.
+        """
+        every = {name: [getattr(result, name).get(share) for result in self.results] for name in SEMI}
+        return {name: OverSeeds(tuple(scores)) for name, scores in every.items() if None not in scores}
 
     def mean(self, name: str) -> float:
         """Over seeds."""
@@ -79,13 +82,13 @@ class Row:
             for name in ("linear", "linear_control", "knn", "knn_control", "minutes", "first_loss", "last_loss")
         }
         fields = {"method": self.method, "budget": self.budget, "epochs": self.epochs, "cost": self.cost}
-        few = {share: pair for share in self.results[0].semi if (pair := self.semi(share)) is not None}
+        few = {f"{share:g}": self.semi(share) for share in self.results[0].semi}
         semi = {
-            name: {f"{share:g}": pair[place].to_json() for share, pair in few.items()}
-            for place, name in enumerate(SEMI)
+            name: {share: both[name].to_json() for share, both in few.items() if name in both}
+            for name in SEMI * bool(few)
         }
         seeds = [asdict(result) for result in self.results]
-        return {**fields, "forwards": self.forwards, **figures, **(semi if few else {}), "seeds": seeds}
+        return {**fields, "forwards": self.forwards, **figures, **semi, "seeds": seeds}
 
 
 def gather(jobs: Sequence[Job], results: Mapping[Path, Result]) -> list[Row]:
@@ -127,7 +130,7 @@ def read_result(job: Job, *, labels: Sequence[float], on: str, facts: Record) ->
         first_loss=_after_one_epoch(run)["loss"],
         last_loss=run.steps[-1]["loss"],
         semi={share: score["metrics"]["top1"] for share, score in semi.items()},
-        semi_control={share: score["control"]["top1"] for share, score in semi.items()},
+        semi_control={share: score["control"]["top1"] for share, score in semi.items() if score["control"]},
     )
 
 

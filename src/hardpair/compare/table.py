@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardpair.compare import words
-from hardpair.compare.results import Row
+from hardpair.compare.results import SEMI, Row
 from hardpair.recipes import SUPERVISED
 from hardpair.words import several
 
@@ -27,6 +27,7 @@ NOTES = (
     "epoch and at the end."
 )
 
+DIVERGED = "–"  # fine-tuning a random encoder may
 FEW = "The whole network fine-tuned with a share of the labels (protocol semi), top-1:"
 SEEN = "Supervised training has seen the labels of the validation images: its scores here measure nothing."
 
@@ -105,9 +106,9 @@ def few_labels_cells(about: About, rows: Sequence[Row]) -> list[list[str]]:
     headings = [words for share in about.labels for words in (f"{share * 100:g} % of the labels", "control")]
     lines = [["method", "forwards", *headings]]
     for row in rows:
-        pairs = [pair for share in about.labels if (pair := row.semi(share)) is not None]
-        cells = [cell for score, control in pairs for cell in (f"{score:.1f}", f"{control:.1f}")]
-        if cells:
+        figures = [row.semi(share) for share in about.labels]
+        cells = [f"{both[name]:.1f}" if name in both else DIVERGED for both in figures for name in SEMI]
+        if any(figures):
             lines.append([_name(row, about.seeds), f"{row.forwards:.0f}", *cells])
     return lines
 

@@ -33,10 +33,11 @@ def wrapped(lines: Sequence[str]) -> list[str]:
 
 def conditions(shared: Mapping[str, Any], data: Mapping[str, Any], seeds: int) -> list[str]:
     """Encoder, images, batch and seeds."""
+    kernels = " with selective kernels" if shared.get("sk") else ""
     stem = "" if shared["small_images"] else " with the stem for large images"
     smaller = f" (views of {shared['view_size'] * 100:.0f} % of it)" if shared.get("view_size", 1) < 1 else ""
     return [
-        f"{shared['encoder']} of width {shared['width']:g}{stem}",
+        f"{shared['encoder']} of width {shared['width']:g}{kernels}{stem}",
         f"{data['images']:,} images of {data['name']} at {shared['image_size']} px{smaller}",
         _batch(shared["batch_size"]),
         several(seeds, "seed"),

@@ -1,0 +1,45 @@
+"""Command line arguments → a dataclass."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from hardpair.arguments import parse
+from hardpair.compare.options import Compare
+from hardpair.errors import UserError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Some options.
+
+    Args:
+        flag: yes, no, or nothing said.
+        number: how many.
+    """
+
+    flag: bool | None = None
+    number: int = 0
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        ([], None),
+        (["--flag"], True),
+        (["--no-flag"], False),
+        (["--flag", "True"], True),
+        (["--flag", "False"], False),
+        (["--flag=False"], False),
+    ],
+)
+def test_nothing_said_is_a_third_choice(words, flag):
+    for more in ([], ["--number", "2"]):
+        assert parse(Options, [*words, *more], "some") == Options(flag, 2 if more else 0)
+        assert parse(Options, [*more, *words], "some") == Options(flag, 2 if more else 0)
+
+
+def test_a_flag_of_a_verb():
+    assert parse(Compare, ["--no-small-images"], "hardpair compare").small_images is False
+    with pytest.raises(UserError, match="--no-seeds: there is no such option"):
+        parse(Compare, ["--no-seeds"], "hardpair compare")
