@@ -16,6 +16,7 @@ from hardpair.data import Images, epoch_order
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
+from hardpair.train.fetch import Fetcher
 from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
 from hardpair.train.shard import cut
@@ -79,14 +80,14 @@ class Stepper:
         self.statistics = [b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)]
         self.statistics_before = [torch.empty_like(b) for b in self.statistics]
         self.epoch = -1
+        self.fetcher = Fetcher(images, self.total, device)
         if processes.count() > 1 and not shard:
             self.forward = averaging_gradients(self.method, device)
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
         """Do a step; all processes learn whether any of them was asked to stop."""
         waiting = time.perf_counter()
-        rows = self.rows(step)
-        images = self.images.batch(rows).to(self.device, non_blocking=True)
+        rows, images = self.fetcher.batch(step, self.rows)
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
         _copy(self.statistics, self.statistics_before)
