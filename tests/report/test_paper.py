@@ -128,6 +128,24 @@ def test_the_encoder_decides_between_tables(
     assert measured(page, semi)["BYOL"] == ("44.4 (1)", "91.2 (1)", "–", "–")
 
 
+def test_of_two_streams_the_paper_counts_one_but_two_halves_stand_for_a_whole(tmp_path: Path, page: Path) -> None:
+    runs = [
+        write_run(tmp_path / str(width), "cmc", score("linear", top(60 + width)), encoder="resnet50", width=width)
+        for width in (1.0, 2.0, 4.0)
+    ]
+    runs.append(write_run(tmp_path / "byol", "byol", score("linear", top(70.0)), encoder="resnet50", width=1.0))
+    write_paper(runs, page)
+    rows = measured(page, 1)
+    halves, wholes = (f"width of a stream {width}" for width in ("0.5", "1"))
+    assert [rows[name][0] for name in (f"CMC, {halves}", f"CMC, {wholes}", "BYOL")] == [
+        "61.0 (1)", "62.0 (1)", "70.0 (1)",
+    ]  # fmt: skip
+    form = "random encoder of CMC's form"
+    assert [rows[f"{form}, {width}"][0] for width in (halves, wholes)] == ["30.5 (1)", "31.0 (1)"]
+    assert measured(page, 2)["CMC"][0] == "64.0 (1)"
+    assert [title for _, title, _ in tables(page)[2]][1].split(". ")[1].startswith("ResNet-50 2×")
+
+
 def test_shares_of_labels_share_a_line_but_presets_do_not(tmp_path: Path, page: Path) -> None:
     scores = [
         score("semi", top(value), {"labels": labels, "preset": preset, "subset": f"list {labels}"})
