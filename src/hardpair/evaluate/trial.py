@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.data.images import Split
+from hardpair.data.packed import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import features_of
@@ -92,7 +93,15 @@ class Bench:
         return self._control
 
     def _open(self, split: Split, size: int) -> Images:
-        images = open_images(self.source, split, size=size, root=self.root)
+        try:
+            images = open_images(self.source, split, size=size, root=self.root)
+        except OtherSizeError as error:
+            if size == self.size:
+                raise
+            raise UserError(  # no other --image-size would help: the square to open grows with it
+                f"{self.source}: is packed, and this protocol tests on the centre of larger squares ({size} px for "
+                f"{self.size}); give the pictures it was packed from with --data {error.source}"
+            ) from error
         if images.labels is None:
             raise UserError(f"{images.name}: has no labels, so nothing can be judged; give a labelled set with --data")
         return images
