@@ -19,6 +19,11 @@ def bench(folder: Path, on: Literal["test", "validation"] = "test", size: int = 
     return Bench(folder, encoder, source=str(folder), size=size, seed=0, on=on, root=folder, device=cpu, say=print)
 
 
+def test_only_the_split_of_a_name_becomes_validation(tmp_path: Path) -> None:
+    judged = bench(write_photos(tmp_path / "trainset"), "validation")
+    assert (judged.images("train").name, judged.images("test").name) == ("trainset/train", "trainset/validation")
+
+
 @pytest.mark.parametrize("on", ["test", "validation"])
 def test_packed_images_have_no_larger_squares_so_the_pictures_are_asked_for(
     tmp_path: Path, on: Literal["test", "validation"]

@@ -112,4 +112,4 @@ class Bench:
         kept, held = hold_out(whole.labels, share=0.2, seed=0)
         if part == "train":
             return whole.select(kept)
-        return replace(whole.select(held), name=whole.name.replace("train", "validation"))
+        return replace(whole.select(held), name=f"{whole.name.removesuffix('/train')}/validation")
