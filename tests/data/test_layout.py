@@ -66,6 +66,20 @@ def test_test_comes_before_val(root: Path, touch: Touch) -> None:
     assert list_split(root, "test").names == ["t.jpg"]
 
 
+def test_a_test_folder_without_classes_gives_way_to_one_with(root: Path, touch: Touch) -> None:
+    touch("train/cat/a.jpg", "train/dog/a.jpg", "test/t.jpg", "valid/dog/v.jpg", "val/u.jpg")
+    assert list_split(root, "test").names == ["dog/v.jpg"]
+    touch("test/cat/t.jpg")
+    assert list_split(root, "test").names == ["cat/t.jpg", "t.jpg"], "a stray picture is to be mended, not hidden"
+
+
+def test_of_test_folders_without_classes_the_first_counts(root: Path, touch: Touch) -> None:
+    touch("train/cat/a.jpg", "train/dog/a.jpg", "test/t.jpg", "val/v.jpg")
+    assert list_split(root, "test").names == ["t.jpg"]
+    touch("train/stray.jpg", "val/dog/v.jpg")
+    assert list_split(root, "test").names == ["t.jpg"], "without labels to train with, none are looked for"
+
+
 def test_train_without_test_says_what_is_missing(root: Path, touch: Touch) -> None:
     touch("train/a.jpg")
     with pytest.raises(UserError, match="test/, val/"):

@@ -1,6 +1,7 @@
 """Which files of a folder make up a split, and what class each belongs to."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +42,21 @@ def list_split(root: Path, split: Split) -> Listing:
     train = _label(folders["train"], _find(folders["train"]))
     if split == "train":
         return train
-    test = next((folders[name] for name in TEST_FOLDERS if name in folders), None)
-    if test is None:
-        names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
-        raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
-    return _label(test, _find(test), classes=train.classes)
+    if tests := [folders[name] for name in TEST_FOLDERS if name in folders]:
+        return _first_with_classes(tests, train)
+    names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
+    raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
+
+
+def _first_with_classes(tests: Sequence[Path], train: Listing) -> Listing:
+    """Or else the first: beside a labelled val/ there is often a test/ whose labels were never published."""
+    flat: list[Listing] = []
+    for test in tests:
+        listing = _label(test, _find(test), classes=train.classes)
+        if train.labels is None or any("/" in name for name in listing.names):
+            return listing
+        flat.append(listing)
+    return flat[0]
 
 
 def _check_folder(root: Path) -> None:
