@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hardpair.data.images import Split
-from hardpair.data.layout import Listing, list_split
+from hardpair.data.layout import Listing, beside_classes, list_split
 from hardpair.errors import UserError
 
 Touch = Callable[..., None]
@@ -78,6 +78,16 @@ def test_of_test_folders_without_classes_the_first_counts(root: Path, touch: Tou
     assert list_split(root, "test").names == ["t.jpg"]
     touch("train/stray.jpg", "val/dog/v.jpg")
     assert list_split(root, "test").names == ["t.jpg"], "without labels to train with, none are looked for"
+
+
+def test_pictures_beside_the_classes_are_named(root: Path, touch: Touch) -> None:
+    touch("cat/a.jpg", "dog/a.jpg", "stray.jpg")
+    with pytest.raises(UserError, match=r"beside the folders of classes: stray\.jpg\)$"):
+        list_split(root, "test")
+    touch("zebra.jpg")
+    with pytest.raises(UserError, match=r"beside the folders of classes: stray\.jpg and 1 more\)$"):
+        list_split(root, "test")
+    assert [beside_classes(names) for names in (["a.jpg"], ["a.jpg", "b/c.jpg"], ["b/c.jpg", "d/e.jpg"])] == [""] * 3
 
 
 def test_train_without_test_says_what_is_missing(root: Path, touch: Touch) -> None:

@@ -1,5 +1,6 @@
 """The images that a protocol is given."""
 
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,18 @@ def bench(folder: Path, on: Literal["test", "validation"] = "test", size: int = 
 def test_only_the_split_of_a_name_becomes_validation(tmp_path: Path) -> None:
     judged = bench(write_photos(tmp_path / "trainset"), "validation")
     assert (judged.images("train").name, judged.images("test").name) == ("trainset/train", "trainset/validation")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_picture_beside_the_classes_is_named_where_labels_are_missed(
+    tmp_path: Path, split: Literal["train", "test"]
+) -> None:
+    photos = write_photos(tmp_path / "photos")
+    shutil.copy(photos / split / "heads/0.png", photos / split / "stray.png")
+    pack(photos, tmp_path / "packed", 8)
+    for folder in (photos, tmp_path / "packed"):
+        with pytest.raises(UserError, match=rf"{folder.name}/{split}: has no labels .* classes: stray\.png\); give"):
+            bench(folder).images(split)
 
 
 @pytest.mark.parametrize("on", ["test", "validation"])

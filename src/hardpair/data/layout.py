@@ -111,12 +111,21 @@ def _label(root: Path, names: list[str], classes: tuple[str, ...] = ()) -> Listi
     return Listing(root, names, torch.tensor([number[top] for top in tops]), classes)
 
 
+def beside_classes(names: Sequence[str]) -> str:
+    """In brackets, the pictures for which `_label` gives none a label, though others lie in folders; or nothing."""
+    beside = [name for name in names if "/" not in name]
+    if not beside or len({name.partition("/")[0] for name in names if "/" in name}) < 2:
+        return ""
+    more = f" and {len(beside) - 1:,} more" if len(beside) > 1 else ""
+    return f" (none counts as labelled while pictures lie beside the folders of classes: {beside[0]}{more})"
+
+
 def _divide(whole: Listing, split: Split) -> Listing:
     """Hold a fixed, balanced part out of a folder without splits, so that training and test never overlap."""
     if whole.labels is None:
         if split == "train":
             return whole
-        raise NoTestSplitError(f"{whole.root}: {NEEDED}")
+        raise NoTestSplitError(f"{whole.root}: {NEEDED}{beside_classes(whole.names)}")
     rows = hold_out(whole.labels, share=HELD_SHARE, seed=0)[split == "test"]
     if not len(rows):
         raise NoTestSplitError(f"{whole.root}: no class has two images, so none can be held out; {NEEDED}")

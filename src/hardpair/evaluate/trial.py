@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.data.images import Split
+from hardpair.data.layout import beside_classes
 from hardpair.data.packed import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.control import random_like
@@ -103,7 +104,8 @@ class Bench:
                 f"{self.size}); give the pictures it was packed from with --data {error.source}"
             ) from error
         if images.labels is None:
-            raise UserError(f"{images.name}: has no labels, so nothing can be judged; give a labelled set with --data")
+            why = beside_classes(images.files)
+            raise UserError(f"{images.name}: has no labels to judge with{why}; give a labelled set with --data")
         return images
 
     def _share(self, part: Split, size: int) -> Images:
