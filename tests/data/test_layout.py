@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hardpair.data.images import Split
-from hardpair.data.layout import Listing, list_split
+from hardpair.data.layout import Listing, beside_classes, list_split
 from hardpair.errors import UserError
 
 Touch = Callable[..., None]
@@ -64,6 +64,30 @@ def test_names_of_the_test_folder(root: Path, touch: Touch, name: str) -> None:
 def test_test_comes_before_val(root: Path, touch: Touch) -> None:
     touch("train/a.jpg", "val/v.jpg", "test/t.jpg")
     assert list_split(root, "test").names == ["t.jpg"]
+
+
+def test_a_test_folder_without_classes_gives_way_to_one_with(root: Path, touch: Touch) -> None:
+    touch("train/cat/a.jpg", "train/dog/a.jpg", "test/t.jpg", "valid/dog/v.jpg", "val/u.jpg")
+    assert list_split(root, "test").names == ["dog/v.jpg"]
+    touch("test/cat/t.jpg")
+    assert list_split(root, "test").names == ["cat/t.jpg", "t.jpg"], "a stray picture is to be mended, not hidden"
+
+
+def test_of_test_folders_without_classes_the_first_counts(root: Path, touch: Touch) -> None:
+    touch("train/cat/a.jpg", "train/dog/a.jpg", "test/t.jpg", "val/v.jpg")
+    assert list_split(root, "test").names == ["t.jpg"]
+    touch("train/stray.jpg", "val/dog/v.jpg")
+    assert list_split(root, "test").names == ["t.jpg"], "without labels to train with, none are looked for"
+
+
+def test_pictures_beside_the_classes_are_named(root: Path, touch: Touch) -> None:
+    touch("cat/a.jpg", "dog/a.jpg", "stray.jpg")
+    with pytest.raises(UserError, match=r"beside the folders of classes: stray\.jpg\)$"):
+        list_split(root, "test")
+    touch("zebra.jpg")
+    with pytest.raises(UserError, match=r"beside the folders of classes: stray\.jpg and 1 more\)$"):
+        list_split(root, "test")
+    assert [beside_classes(names) for names in (["a.jpg"], ["a.jpg", "b/c.jpg"], ["b/c.jpg", "d/e.jpg"])] == [""] * 3
 
 
 def test_train_without_test_says_what_is_missing(root: Path, touch: Touch) -> None:

@@ -82,6 +82,13 @@ def test_pictures_without_labels(photos):
     assert "bad" not in {finding.level for finding in found.values()}
 
 
+def test_a_picture_beside_the_classes_is_named(photos):
+    (photos / "train/heads/7.png").rename(photos / "train/7.png")
+    finding = look(photos)["balance"]
+    assert finding.level == "warning"
+    assert finding.found.endswith("beside the folders of classes: 7.png)")
+
+
 def test_nothing_is_downloaded(tmp_path):
     (finding,) = check_images(Doctor(data="cifar10", data_root=tmp_path / "data"))
     assert finding.level == "warning"

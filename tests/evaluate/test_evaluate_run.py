@@ -63,6 +63,7 @@ def test_validation_never_touches_the_test_images(run, monkeypatch):
     assert score["on"] == "validation"
     assert score["data"]["train"]["images"] == 4000
     assert (score["data"]["test"]["name"], score["data"]["test"]["images"]) == ("sample/validation", 1000)
+    assert not (run / "neighbours.json").exists()
 
 
 def test_scores_are_added_and_repeat(run):

@@ -45,6 +45,13 @@ def test_every_recipe_says_its_command_its_cost_and_what_to_expect(name):
     assert re.search(r"^Expected: +\S", words, re.MULTILINE)
 
 
+def test_infomin_names_what_it_does_not_take_from_moco():
+    own, taken = (find_recipe(f"cifar10/{method}").to_json()["settings"] for method in ("infomin", "moco"))
+    others = {name for name in own if own[name] != taken.get(name)}
+    assert others == {"view", "temperature", "jigsaw"}
+    assert all(name in describe_recipe("cifar10/infomin").splitlines()[0] for name in others)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_have_every_method_and_the_supervised_baseline(family):
     plain = {name.split("/")[1] for name in RECIPES if name.startswith(f"{family}/") and "-" not in name}

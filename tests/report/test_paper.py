@@ -128,12 +128,30 @@ def test_the_encoder_decides_between_tables(
     assert measured(page, semi)["BYOL"] == ("44.4 (1)", "91.2 (1)", "–", "–")
 
 
+def test_of_two_streams_the_paper_counts_one_but_two_halves_stand_for_a_whole(tmp_path: Path, page: Path) -> None:
+    runs = [
+        write_run(tmp_path / str(width), "cmc", score("linear", top(60 + width)), encoder="resnet50", width=width)
+        for width in (1.0, 2.0, 4.0)
+    ]
+    runs.append(write_run(tmp_path / "byol", "byol", score("linear", top(70.0)), encoder="resnet50", width=1.0))
+    write_paper(runs, page)
+    rows = measured(page, 1)
+    halves, wholes = (f"width of a stream {width}" for width in ("0.5", "1"))
+    assert [rows[name][0] for name in (f"CMC, {halves}", f"CMC, {wholes}", "BYOL")] == [
+        "61.0 (1)", "62.0 (1)", "70.0 (1)",
+    ]  # fmt: skip
+    form = "random encoder of CMC's form"
+    assert [rows[f"{form}, {width}"][0] for width in (halves, wholes)] == ["30.5 (1)", "31.0 (1)"]
+    assert measured(page, 2)["CMC"][0] == "64.0 (1)"
+    assert [title for _, title, _ in tables(page)[2]][1].split(". ")[1].startswith("ResNet-50 2×")
+
+
 def test_shares_of_labels_share_a_line_but_presets_do_not(tmp_path: Path, page: Path) -> None:
     scores = [
-        score("semi", top(value), {"labels": labels, "preset": preset, "epochs": epochs})
-        for value, labels, preset, epochs in [
-            (10.0, 0.01, "byol", 50), (20.0, 0.1, "byol", 30), (30.0, 0.01, "simclr", 60), (99.0, 0.5, "simclr", 60),
-            (40.0, 0.1, "own", 60),
+        score("semi", top(value), {"labels": labels, "preset": preset, "subset": f"list {labels}"})
+        for value, labels, preset in [
+            (10.0, 0.01, "byol"), (20.0, 0.1, "byol"), (30.0, 0.01, "simclr"), (99.0, 0.5, "simclr"),
+            (40.0, 0.1, "own"),
         ]
     ]  # fmt: skip
     write_paper([write_run(tmp_path / "run", "simclr", *scores)], page)
@@ -146,6 +164,40 @@ def test_shares_of_labels_share_a_line_but_presets_do_not(tmp_path: Path, page: 
     assert (simclr[0], simclr[2]) == ("30.0 (1)", "–")
     assert (own[0], own[2]) == ("–", "40.0 (1)")
     assert not any("99" in cell for cells in rows.values() for cell in cells)
+
+
+def test_settings_that_somebody_chose_do_not_share_a_line_with_others(tmp_path: Path, page: Path) -> None:
+    grids = {"food101": {"rates": [0.1] * 40, "steps": 20_000}, "cars": {"rates": [0.1], "steps": 500}}
+    scores = [transfer(name, "finetune", "top1", 30.0) for name in grids]
+    for one in scores:
+        name = one["settings"]["set"]
+        one["settings"] |= grids[name]
+        one["data"] = {part: {"name": f"{name}/{part}", "digest": f"{name}{part}"} for part in ("train", "test")}
+    few = [
+        score("semi", top(10.0), {"labels": 0.01, "preset": "simclr", "epochs": [1], "batch_size": 8}),
+        score("semi", top(20.0), {"labels": 0.1, "preset": "simclr", "epochs": [30], "batch_size": 8}),
+    ]
+    write_paper([write_run(tmp_path / "run", "byol", *scores, *few)], page)
+    rows = {name: cells for name, cells in measured(page, 6).items() if name.startswith("BYOL")}
+    long, short = rows.values()
+    assert (long[0], long[3], short[0], short[3]) == ("30.0 (1)", "–", "–", "30.0 (1)")
+    assert [name.split("transfer")[-1] for name in rows] == [" steps 20000", " steps 500"]
+    assert not any("images" in name for name in rows)  # their hashes tell a reader nothing
+    rows = measured(page, 3)
+    assert rows["BYOL, semi epochs [1]"][::2] == ("10.0 (1)", "–")
+    assert rows["BYOL, semi epochs [30]"][::2] == ("–", "20.0 (1)")
+
+
+def test_a_batch_that_is_another_in_other_columns_is_said_beneath(tmp_path: Path, page: Path) -> None:
+    few = [
+        score("semi", top(10.0), {"labels": labels, "preset": "simclr", "batch_size": batch})
+        for labels, batch in ((0.01, 16), (0.1, 166))
+    ]
+    text = write_paper([write_run(tmp_path / "run", "byol", *few), write_run(tmp_path / "one", "simclr", few[0])], page)
+    assert measured(page, 3)["BYOL"] == ("10.0 (1)", "91.2 (1)", "10.0 (1)", "91.2 (1)")
+    beneath = "16 in Top-1 (1 %) and Top-5 (1 %), 166 in Top-1 (10 %) and Top-5 (10 %): BYOL; random encoder."
+    assert f"Batches of {beneath}" in text.replace("\n", " ")
+    assert beneath in page.read_text(encoding="utf-8")
 
 
 def test_distillation_stands_in_table_4_under_the_encoder_it_made(tmp_path: Path, page: Path) -> None:

@@ -22,6 +22,11 @@ FIGURE = re.compile(r"\d+(?:\.\d)?†?(?: \(\d\.\d↑\))?")
 CELL = re.compile(r"[^\s-]\S*(?: \S+)*")
 
 
+def test_the_folder_of_the_page_need_not_be_there(tmp_path: Path) -> None:
+    write_paper([], tmp_path / "runs" / "new" / "paper.html")
+    assert (tmp_path / "runs" / "new" / "paper.html").exists()
+
+
 def test_every_published_figure_is_there(tmp_path: Path) -> None:
     write_paper([], tmp_path / "paper.html")
     shown = tables(tmp_path / "paper.html")

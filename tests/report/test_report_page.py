@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fake_run import RECIPE, neighbours, pairs, score, write_lines
+from fake_run import DATA, RECIPE, neighbours, pairs, score, write_lines
 
 from hardpair.errors import UserError
 from hardpair.report import summary_table, write_report
@@ -27,7 +27,7 @@ def words(html: str) -> str:
 def test_one_sentence_says_what_was_done_and_what_came_out(run: Path) -> None:
     text = words(page(run))
     assert "A resnet18 of width 0.25 learned from 5,000 images of sample/train without labels for 20 epochs" in text
-    assert "linear top-1 45.1 %, 12.1 points above a random encoder of the same shape." in text
+    assert "linear top-1 45.1 % on sample/test, 12.1 points above a random encoder of the same shape." in text
     assert "3 March 2026" in text
     assert "3 min 30 s" in text
 
@@ -55,12 +55,30 @@ def test_scores_stand_beside_their_control(run: Path) -> None:
 
 def test_a_later_score_replaces_the_earlier_one(run: Path) -> None:
     with (run / "scores.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(score("linear", {"epochs": 100}, 47.6, 33.0)) + "\n")
         file.write(json.dumps(score("linear", {"epochs": 10}, 41.0, 33.0)) + "\n")
+        file.write(json.dumps(score("linear", {"epochs": 100}, 47.6, 33.0)) + "\n")
     text = words(page(run))
     assert "45.1 %" not in text
-    assert "linear top-1 47.6 %, 14.6 points above" in text
+    assert "linear top-1 47.6 % on sample/test, 14.6 points above" in text
     assert "With epochs 10." in text  # two linear cards, told apart by what differs
+
+
+def test_the_sentence_is_about_the_newest_score_on_the_runs_own_test_images(run: Path) -> None:
+    validation = {**score("linear", {}, 60.0, 33.0), "on": "validation"}
+    validation["data"] = {**DATA, "test": {**DATA["test"], "name": "sample/validation"}}
+    other = {part: {"name": f"photos/{part}"} for part in ("train", "test")}
+    scores = [
+        validation,
+        {**score("linear", {}, 61.0, 33.0), "data": other},
+        score("knn", {"k": 1}, 31.0, 28.0),
+        score("linear", {"a": 1}, 41.0, 33.0),
+        score("linear", {"a": 2}, 42.0, 33.0),
+        score("knn", {"k": 2}, 32.0, 28.0),
+    ]
+    best = ["42.0 % on sample/test", "31.0 % on sample/test", "61.0 % on photos/test", "60.0 % on sample/validation"]
+    for expected, kept in zip(best, (6, 3, 2, 1), strict=True):
+        write_lines(run / "scores.jsonl", scores[:kept])
+        assert f"top-1 {expected}, " in words(page(run))
 
 
 def test_scores_of_one_protocol_are_told_apart(run: Path) -> None:

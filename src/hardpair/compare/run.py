@@ -15,6 +15,7 @@ from hardpair.compare.results import Result, gather, missing_scores, read_result
 from hardpair.compare.table import About, markdown, plain_text
 from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.data import Images, open_images
+from hardpair.data.layout import beside_classes
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, evaluate_run
 from hardpair.evaluate.semi import FewLabels
@@ -41,8 +42,10 @@ def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
     """The training images; anything that would keep the encoders from being judged shows here, before any runs."""
     train = open_images(data, "train", size=size, root=root)
     judged = open_images(data, "test", size=size, root=root) if on == "test" else train
-    if train.labels is None or judged.labels is None:
-        raise UserError(f"{data}: has no labels to judge with; give a labelled set with --data")
+    for images in (train, judged):
+        if images.labels is None:
+            why = beside_classes(images.files)
+            raise UserError(f"{images.name}: has no labels to judge with{why}; give a labelled set with --data")
     return train
 
 

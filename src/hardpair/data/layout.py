@@ -1,6 +1,7 @@
 """Which files of a folder make up a split, and what class each belongs to."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +42,21 @@ def list_split(root: Path, split: Split) -> Listing:
     train = _label(folders["train"], _find(folders["train"]))
     if split == "train":
         return train
-    test = next((folders[name] for name in TEST_FOLDERS if name in folders), None)
-    if test is None:
-        names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
-        raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
-    return _label(test, _find(test), classes=train.classes)
+    if tests := [folders[name] for name in TEST_FOLDERS if name in folders]:
+        return _first_with_classes(tests, train)
+    names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
+    raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
+
+
+def _first_with_classes(tests: Sequence[Path], train: Listing) -> Listing:
+    """Or else the first: beside a labelled val/ there is often a test/ whose labels were never published."""
+    flat: list[Listing] = []
+    for test in tests:
+        listing = _label(test, _find(test), classes=train.classes)
+        if train.labels is None or any("/" in name for name in listing.names):
+            return listing
+        flat.append(listing)
+    return flat[0]
 
 
 def _check_folder(root: Path) -> None:
@@ -100,12 +111,21 @@ def _label(root: Path, names: list[str], classes: tuple[str, ...] = ()) -> Listi
     return Listing(root, names, torch.tensor([number[top] for top in tops]), classes)
 
 
+def beside_classes(names: Sequence[str]) -> str:
+    """In brackets, the pictures for which `_label` gives none a label, though others lie in folders; or nothing."""
+    beside = [name for name in names if "/" not in name]
+    if not beside or len({name.partition("/")[0] for name in names if "/" in name}) < 2:
+        return ""
+    more = f" and {len(beside) - 1:,} more" if len(beside) > 1 else ""
+    return f" (none counts as labelled while pictures lie beside the folders of classes: {beside[0]}{more})"
+
+
 def _divide(whole: Listing, split: Split) -> Listing:
     """Hold a fixed, balanced part out of a folder without splits, so that training and test never overlap."""
     if whole.labels is None:
         if split == "train":
             return whole
-        raise NoTestSplitError(f"{whole.root}: {NEEDED}")
+        raise NoTestSplitError(f"{whole.root}: {NEEDED}{beside_classes(whole.names)}")
     rows = hold_out(whole.labels, share=HELD_SHARE, seed=0)[split == "test"]
     if not len(rows):
         raise NoTestSplitError(f"{whole.root}: no class has two images, so none can be held out; {NEEDED}")

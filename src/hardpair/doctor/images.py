@@ -1,7 +1,7 @@
 """Whether a set of images is what its owner believes: readable, without repetitions, without leaks, balanced."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from hardpair.data import epoch_order, open_images
 from hardpair.data.cifar10 import FOLDER as CIFAR10_FOLDER
 from hardpair.data.folder import MOST_SKIPPED, decode_all
 from hardpair.data.images import Split
-from hardpair.data.layout import list_split
+from hardpair.data.layout import beside_classes, list_split
 from hardpair.data.names import NAMES, as_folder
 from hardpair.data.packed import is_packed, open_packed, read_index
 from hardpair.data.packed.index import QUARANTINE
@@ -37,6 +37,7 @@ class Look:
     skipped: list[str]  # "file: reason"
     labels: Tensor | None  # int64 (count,)
     classes: tuple[str, ...]
+    files: Sequence[str] = ()  # names of all, where they come from files
 
     def part(self) -> str:
         """What has to be said where not all was seen."""
@@ -96,7 +97,7 @@ def _look_at_folder(data: str, split: Split) -> Look:
     pixels = np.empty((len(rows), 3, SIZE, SIZE), dtype=np.uint8)
     usable, skipped = decode_all(drawn, pixels, f"{data}/{split}")
     hashes = _by_hash(pixels[: len(usable)], [printable(f"{listing.root.name}/{drawn.names[row]}") for row in usable])
-    return Look(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes)
+    return Look(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes, listing.names)
 
 
 def _look_at_packed(folder: Path, split: Split) -> Look:
@@ -106,7 +107,7 @@ def _look_at_packed(folder: Path, split: Split) -> Look:
     drawn = images.select(rows)
     pixels = (image.numpy() for batch in drawn.batches(256) for image in batch)
     hashes = _by_hash(pixels, [printable(f"{split}/{name}") for name in drawn.files])
-    return Look(len(images), len(rows), hashes, [], images.labels, images.classes)
+    return Look(len(images), len(rows), hashes, [], images.labels, images.classes, images.files)
 
 
 def _by_hash(pixels: Iterable[NDArray[np.uint8]], names: list[str]) -> dict[bytes, list[str]]:
@@ -161,6 +162,8 @@ def _leaks(train: Look, test: Look) -> Finding:
 
 
 def _balance(train: Look) -> Finding:
+    if train.labels is None and (why := beside_classes(train.files)):
+        return warning("balance", f"no labels{why}", "move them; pretraining needs no labels, evaluation does")
     if train.labels is None:
         return good("balance", "no labels; pretraining needs none, evaluation does")
     counts = train.labels.bincount(minlength=len(train.classes))

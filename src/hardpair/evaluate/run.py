@@ -79,7 +79,7 @@ def evaluate_run(
         if processes.is_first():
             append_json(run / "scores.jsonl", scores[-1])
         say(_in_words(scores[-1]))
-    if {"knn", "linear"} & set(protocols):
+    if on == "test" and {"knn", "linear"} & set(protocols):  # the page shows test images
         _write_neighbours(bench)
     if "transfer" in protocols:
         say(transfer_table(scores, missing))

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.data.images import Split
+from hardpair.data.layout import beside_classes
+from hardpair.data.packed import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import features_of
@@ -92,9 +94,18 @@ class Bench:
         return self._control
 
     def _open(self, split: Split, size: int) -> Images:
-        images = open_images(self.source, split, size=size, root=self.root)
+        try:
+            images = open_images(self.source, split, size=size, root=self.root)
+        except OtherSizeError as error:
+            if size == self.size:
+                raise
+            raise UserError(  # no other --image-size would help: the square to open grows with it
+                f"{self.source}: is packed, and this protocol tests on the centre of larger squares ({size} px for "
+                f"{self.size}); give the pictures it was packed from with --data {error.source}"
+            ) from error
         if images.labels is None:
-            raise UserError(f"{images.name}: has no labels, so nothing can be judged; give a labelled set with --data")
+            why = beside_classes(images.files)
+            raise UserError(f"{images.name}: has no labels to judge with{why}; give a labelled set with --data")
         return images
 
     def _share(self, part: Split, size: int) -> Images:
@@ -103,4 +114,4 @@ class Bench:
         kept, held = hold_out(whole.labels, share=0.2, seed=0)
         if part == "train":
             return whole.select(kept)
-        return replace(whole.select(held), name=whole.name.replace("train", "validation"))
+        return replace(whole.select(held), name=f"{whole.name.removesuffix('/train')}/validation")

@@ -110,7 +110,7 @@ def cpc() -> Recipe:
 
 
 def infomin() -> Recipe:
-    """InfoMin: nothing is published for CIFAR-10, so MoCo's settings (without splits) with its views and jigsaw.
+    """InfoMin: nothing is published for CIFAR-10; MoCo's settings (no splits), its own temperature, views and jigsaw.
 
     Command:  hardpair pretrain cifar10/infomin
     Cost:     about 6 forwards an image, 800 epochs.

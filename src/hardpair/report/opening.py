@@ -14,6 +14,7 @@ from hardpair.report.words import (
     number,
     numeric,
     percent,
+    plain,
     points,
 )
 
@@ -54,15 +55,32 @@ def _epochs(run: Run) -> str:
 
 
 def main_score(run: Run) -> tuple[Record, str, float, float | None] | None:
-    """The score a reader asks for first, as (score, metric, value, control): linear, then knn, then any."""
-    order = {"linear": 0, "knn": 1}
-    for score in sorted(run.scores, key=lambda score: order.get(str(score.get("protocol")), 2)):
+    """The score a reader asks for first, as (score, metric, value, control).
+
+    On the run's own test images before any others; linear, then knn, then any; the newest of equals.
+    """
+    order, newest_first = {"linear": 0, "knn": 1}, run.all_scores[::-1]
+
+    def rank(score: Record) -> tuple[bool, int]:
+        return not _on_own_test_images(run, score), order.get(str(score.get("protocol")), 2)
+
+    for score in sorted(newest_first, key=rank):
         metrics = mapping(score.get("metrics"))
         for key in ("top1", *metrics):
             value = numeric(metrics.get(key))
             if value is not None:
                 return score, key, value, numeric(mapping(score.get("control")).get(key))
     return None
+
+
+def _on_own_test_images(run: Run, score: Record) -> bool:
+    """Whether it is on the test images of the set that the run learned from; what files do not say counts as yes."""
+    name = _images(score, "train").get("name")
+    return score.get("on", "test") == "test" and run.start.get("data", name) == name
+
+
+def _images(score: Record, part: str) -> Record:
+    return mapping(mapping(score.get("data")).get(part))
 
 
 def _what_came_out(run: Run) -> Html:
@@ -72,9 +90,10 @@ def _what_came_out(run: Run) -> Html:
     score, key, value, control = best
     shown = percent(value) if is_percentage(key, value) else number(value)
     result = element("strong", f"{score.get('protocol')} {metric_name(key)} {shown}")
+    where = f" on {plain(judged_on)}" if (judged_on := _images(score, "test").get("name")) else ""
     if control is None:
-        return join(result, ", with no random encoder to compare with.")
-    return join(result, f", {points(value - control)} a random encoder of the same shape.")
+        return join(result, f"{where}, with no random encoder to compare with.")
+    return join(result, f"{where}, {points(value - control)} a random encoder of the same shape.")
 
 
 def _date(run: Run) -> str:

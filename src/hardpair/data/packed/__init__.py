@@ -7,6 +7,6 @@ the hash of every part of the pixels and of every other file, and is written las
 """
 
 from hardpair.data.packed.index import is_packed, read_index
-from hardpair.data.packed.reading import open_packed, refuse_other_size
+from hardpair.data.packed.reading import OtherSizeError, open_packed, refuse_other_size
 
-__all__ = ["is_packed", "open_packed", "read_index", "refuse_other_size"]
+__all__ = ["OtherSizeError", "is_packed", "open_packed", "read_index", "refuse_other_size"]

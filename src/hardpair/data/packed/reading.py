@@ -17,6 +17,17 @@ LONGEST_NAME, LONGEST_REASON = 4096, 500  # bytes; the first is what systems all
 AGAIN = "copy it again from where it is sound, or pack the pictures again"
 
 
+class OtherSizeError(UserError):
+    """Packed images were asked for at a size that they do not have; `source` is the folder of their pictures."""
+
+    def __init__(self, folder: Path, index: Index, size: int) -> None:
+        self.source = printable(index.source)
+        super().__init__(
+            f"{folder}: holds squares of {index.size} px, not of {size}; give --image-size {index.size}, or the "
+            f"pictures themselves ({index.source}), or pack those with --size {size}"
+        )
+
+
 def open_packed(folder: Path, split: Split, size: int) -> Images:
     """One split. All files are checked for their length, and all but the pixels for their hash.
 
@@ -42,10 +53,7 @@ def open_packed(folder: Path, split: Split, size: int) -> Images:
 def refuse_other_size(folder: Path, index: Index, size: int) -> None:
     """Packed images have one size: to resize them at every batch would be slow, and not what decoding at it gives."""
     if size != index.size:
-        raise UserError(
-            f"{folder}: holds squares of {index.size} px, not of {size}; give --image-size {index.size}, or the "
-            f"pictures themselves ({index.source}), or pack those with --size {size}"
-        )
+        raise OtherSizeError(folder, index, size)
 
 
 def _pixels(folder: Path, split: Split, index: Index) -> Tensor:

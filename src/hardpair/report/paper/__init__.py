@@ -16,5 +16,6 @@ def write_paper(runs: Sequence[Path], target: Path) -> str:
     """Write the page to `target` and return the same tables as text; raises UserError where a folder is no run."""
     entries, notes = read_entries(runs)
     shown = parts(entries)
+    target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, render(shown, notes).encode())
     return plain_text(shown, notes)

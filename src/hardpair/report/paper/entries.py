@@ -7,7 +7,15 @@ from pathlib import Path
 from hardpair.report.files import Record, Run, mapping, read_run
 from hardpair.report.opening import ending
 from hardpair.report.paper.places import COLUMN_SETTINGS, Place, places
-from hardpair.report.paper.scale import SCALE_FIELDS, Scale, one_line, recipe_shape, scale_of, shape_in_words
+from hardpair.report.paper.scale import (
+    SCALE_FIELDS,
+    Scale,
+    one_line,
+    recipe_shape,
+    scale_of,
+    shape_in_words,
+    stream_width,
+)
 from hardpair.report.words import numeric
 
 _RANDOM = "random encoder"
@@ -78,8 +86,9 @@ def _of_score(recipe: Record, score: Record) -> Iterator[Entry]:
     method = one_line(recipe.get("method", "unnamed method"))
     random = _OWN_ENCODERS.get(method, _RANDOM)  # two streams or patches: not the encoder that the others share
     for place in places(recipe, score):
-        variant = _variant(recipe, leave_out="tau" if place.table == 7 else None)
-        for row, facts, measured in ((method, variant, "metrics"), (random, (), "control")):
+        streams = _streams(recipe)
+        variant = (*_variant(recipe, leave_out="tau" if place.table == 7 else None), *streams)
+        for row, facts, measured in ((method, variant, "metrics"), (random, streams, "control")):
             value = numeric(mapping(score.get(measured)).get(place.metric))
             if value is not None:
                 yield Entry(
@@ -99,6 +108,12 @@ def _variant(recipe: Record, leave_out: str | None) -> Facts:
     fields = {name: value for name, value in recipe.items() if name not in _NOT_VARIANTS}
     chosen = {name: value for name, value in mapping(recipe.get("settings")).items() if name != leave_out}
     return tuple((one_line(name), one_line(value)) for name, value in sorted({**fields, **chosen}.items()))
+
+
+def _streams(recipe: Record) -> Facts:
+    """The shape of a scale does not tell two streams of half a ResNet from two whole ones."""
+    width = stream_width(recipe)
+    return () if width is None else (("width of a stream", f"{width:g}"),)
 
 
 def _settings(recipe: Record, score: Record) -> Facts:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardpair.report.paper.entries import RANDOMS, Entry
-from hardpair.report.paper.lines import EMPTY, Key, Line, gather, label, name_of
+from hardpair.report.paper.lines import EMPTY, Key, Line, gather, label, name_of, remarks
 from hardpair.report.paper.published import TABLES, Table
 from hardpair.report.paper.scale import Scale
 
@@ -75,7 +75,7 @@ def _of_scale(table: Table, scale: Scale, entries: Sequence[Entry]) -> Grid:
         title=scale.in_words(),
         headings=(table.corner, *columns),
         rows=tuple(rows),
-        notes=(table.metrics,) if table.metrics else (),
+        notes=(*([table.metrics] if table.metrics else []), *remarks(lines)),
     )
 
 

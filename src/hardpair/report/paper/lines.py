@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardpair.report.paper.entries import Entry
+from hardpair.report.paper.entries import Entry, Facts
 
 Key = tuple[str, bool]
 """A row: method, and whether distilled."""
@@ -13,6 +13,8 @@ Key = tuple[str, bool]
 EMPTY = "–"
 _LONGEST = 40  # of a value in the name of a line: a grid of strengths would fill the page
 _TELLING = (" preset", " form")  # settings of protocols that stand for all the others
+_IMAGES = (" images", " subset")  # which were used: others in each column
+_BATCH = " batch_size"  # of few images it is cut, so it may follow from the column
 _NAMES = {
     "hnpm": "Ours (HNPM)",
     "cpc": "CPCv2",
@@ -34,6 +36,7 @@ class Line:
 
     first: Entry
     columns: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # column → seed → figures
+    settings: dict[str, Facts] = field(default_factory=dict)  # column → those of its protocol
 
     @property
     def key(self) -> Key:
@@ -62,6 +65,7 @@ def gather(entries: Sequence[Entry]) -> list[Line]:
         line = exact.setdefault(identity, Line(entry))
         seeds = line.columns.setdefault(entry.place.column, defaultdict(list))
         seeds[entry.seed].append(entry.value)
+        line.settings[entry.place.column] = entry.settings
     lines: list[Line] = []
     for line in exact.values():
         _join(lines, line)
@@ -69,17 +73,39 @@ def gather(entries: Sequence[Entry]) -> list[Line]:
 
 
 def _join(lines: list[Line], line: Line) -> None:
-    """Add a line, or fill the gaps of one like it: a protocol may have other settings in other columns."""
+    """Add a line, or fill the gaps of one like it: each column has images of its own."""
     for other in lines:
         if _alike(other.first) == _alike(line.first) and not other.columns.keys() & line.columns.keys():
             other.columns |= line.columns
+            other.settings |= line.settings
             return
     lines.append(line)
 
 
 def _alike(entry: Entry) -> object:
-    presets = [value for name, value in entry.settings if name.endswith(" preset")]
-    return entry.row, entry.distilled, entry.variant, presets
+    """All that a row must agree in; a batch may differ, and `remarks` then says so."""
+    settings = [fact for fact in entry.settings if not fact[0].endswith((*_IMAGES, _BATCH))]
+    return entry.row, entry.distilled, entry.variant, settings
+
+
+def remarks(lines: Sequence[Line]) -> list[str]:
+    """The batches of lines that do not have the same one in all columns."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        batches = _batches(line)
+        if len(batches) > 1:
+            words = ", ".join(f"{batch} in {' and '.join(columns)}" for batch, columns in batches.items())
+            said[words].append(label(line, lines))
+    return [f"Batches of {words}: {'; '.join(names)}." for words, names in said.items()]
+
+
+def _batches(line: Line) -> dict[str, list[str]]:
+    """Size → columns."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for column, settings in line.settings.items():
+        for batch in (value for name, value in settings if name.endswith(_BATCH)):
+            found[batch].append(column)
+    return found
 
 
 def name_of(method: str, distilled: bool) -> str:
@@ -105,7 +131,9 @@ def _differing(peers: Sequence[Line]) -> list[str]:
     same_recipe = len({peer.first.variant for peer in peers}) == 1
     telling = [key for key in differing if key.endswith(_TELLING) and same_recipe]
     enough = [key for key in telling if len({peer.facts.get(key) for peer in peers}) == len(peers)]
-    return enough[:1] or differing
+    chosen = [key for key in differing if not key.endswith(_IMAGES)]
+    told = {tuple(peer.facts.get(key) for key in chosen) for peer in peers}
+    return enough[:1] or (chosen if len(told) == len(peers) else differing)
 
 
 def _short(value: str) -> str:

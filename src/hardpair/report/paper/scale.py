@@ -55,8 +55,25 @@ def recipe_shape(recipe: Record) -> Shape:
 
 
 def _shape(fields: Record, name: Any) -> Shape:
+    """The paper counts one of CMC's two streams; those of half a ResNet or less stand for it together.
+
+    So CMC has its rows in Tables 1 and 2, where its streams are of width 1 and 2, and at small scale a row beside
+    methods whose encoders are as wide as both its streams.
+    """
+    width, stream = _width(fields), stream_width(fields)
+    counted = stream if stream is not None and width > 1 else width
+    return one_line(name or "encoder"), counted, fields.get("sk") is True
+
+
+def stream_width(fields: Record) -> float | None:
+    """Of each of the two streams, where the encoder has two."""
+    streams = fields.get("method") == "cmc" or fields.get("colour_streams") is True
+    return _width(fields) / 2 if streams else None
+
+
+def _width(fields: Record) -> float:
     width = numeric(fields.get("width"))
-    return one_line(name or "encoder"), 1.0 if width is None else width, fields.get("sk") is True
+    return 1.0 if width is None else width
 
 
 def shape_in_words(shape: Shape) -> str:
