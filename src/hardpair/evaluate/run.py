@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from hardpair import processes
+from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
@@ -26,6 +27,7 @@ from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.tuner import DivergedError
 
+CONTROL = "random encoder"  # before what is said of its progress
 CONTROLS: dict[str, Judgement] = {}
 """What random encoders came to in this process, by all that made them do so."""
 
@@ -179,7 +181,8 @@ def _judge_control(trial: Trial, bench: Bench) -> Judgement:
 def _try_control(trial: Trial, bench: Bench) -> Judgement:
     """Should its training diverge, the score of the trained one is not lost."""
     try:
-        return trial.judge(bench.control())
+        with progress_of(CONTROL):
+            return trial.judge(bench.control())
     except DivergedError as error:
         bench.say(f"the random encoder: {error}")
         return Judgement({}, {"diverged": str(error)})
@@ -187,7 +190,9 @@ def _try_control(trial: Trial, bench: Bench) -> Judgement:
 
 def _write_neighbours(bench: Bench) -> None:
     test = bench.images("test")
-    features, control = (bench.features(e, test) for e in (bench.encoder, bench.control()))
+    features = bench.features(bench.encoder, test)
+    with progress_of(CONTROL):
+        control = bench.features(bench.control(), test)
     if processes.is_first():
         write_neighbours(bench.run / "neighbours.json", features, control, test)
 
