@@ -163,8 +163,8 @@ class FineTune:
 
     def __call__(self, encoder: Encoder) -> Judgement:
         """The metric on the test images."""
-        parts, metric = self.parts, self.parts.metric
-        tuner = FineTuner(encoder, self.bench.seed, self.bench.device, norm_follows_epoch=True)
+        bench, parts, metric = self.bench, self.parts, self.parts.metric
+        tuner = FineTuner(encoder, bench.seed, bench.device, norm_follows_epoch=True, kept=bench.kept)
         label = f"fine-tuning on {parts.train.name}"
         candidates = self.grid.candidates(len(parts.train))
         best, score = tuner.choose(candidates, parts.train, parts.validation, metric=metric, label=label)
