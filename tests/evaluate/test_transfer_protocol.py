@@ -49,10 +49,20 @@ def test_transfer_without_any_set_is_one_line(run, tmp_path):
         judge(run, "transfer", Settings(), data_root=tmp_path / "nothing")
 
 
-def test_transfer_by_fine_tuning(run, sets):
+def test_transfer_by_fine_tuning(run, sets, monkeypatch):
+    used = []
+    fit = FineTuner.fit
+
+    def spy(self, images, tuning, *, label):
+        used.append((images.name, len(images)))
+        return fit(self, images, tuning, label=label)
+
+    monkeypatch.setattr(FineTuner, "fit", spy)
     grid = Grid(rates=(0.05,), weight_decays=(0.0, 1e-3), steps=3, batch_size=8)
     asked = Transfer(("pets", "voc2007"), "finetune", grid)
     scores, _ = judge(run, "transfer", Settings(transfer=asked), data_root=sets)
+    assert used[:3] == used[3:6] == [("pets/train", 36)] * 2 + [("pets/train+validation", 42)]
+    assert used[6:9] == used[9:] == [("voc2007/train", 5)] * 2 + [("voc2007/train+validation", 9)]
     assert [score["settings"]["form"] for score in scores] == ["finetune"] * 2
     assert all(score["chosen"]["encoder"]["weight_decay"] in (0.0, 1e-3 / 0.05) for score in scores)
 

@@ -117,8 +117,8 @@ class Parts:
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     def both(self) -> Images:
-        """Training and validation, to train on."""
-        return self.train.join(self._open("validation"))
+        """Training and validation, to train on; mapped from the cache like each of them."""
+        return self._open("train+validation")
 
     def _shown(self, split: Literal["validation", "test"], form: str) -> Images:
         """The part as it is judged: fine-tuned networks see the centre of larger images."""
