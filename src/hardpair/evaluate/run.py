@@ -62,7 +62,7 @@ def evaluate_run(
         run,
         encoder,
         source=data or recipe["data"],
-        size=size or recipe["image_size"],
+        size=recipe["image_size"] if size is None else size,
         seed=recipe["seed"],
         on=on,
         root=data_root,
