@@ -2,7 +2,8 @@
 
 import pytest
 
-from hardpair.errors import UserError, nearest, require_range, shown
+from hardpair.cli import VERBS
+from hardpair.errors import UserError, after_a_stop, nearest, require_range, shown
 
 
 def test_a_message_is_one_printable_line():
@@ -28,3 +29,9 @@ def test_a_number_of_any_length_is_out_of_range(value):
     with pytest.raises(UserError, match=r"^width: must be between 0 and 1, not ") as caught:
         require_range("width", value, 0, 1)
     assert len(str(caught.value)) < 100
+
+
+def test_a_stop_speaks_of_a_checkpoint_only_where_there_is_one():
+    spoken = {verb for verb in ("", *VERBS) if "checkpoint" in after_a_stop(verb)}
+    assert spoken == {"pretrain", "compare", "ablate"}
+    assert after_a_stop("evaluate") == "stopped at once; the same command goes on from there"

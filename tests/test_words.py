@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpair.words import scaled, several, sides
+from hardpair.words import clock, scaled, several, sides
 
 
 def test_one_is_one_and_all_else_are_several():
@@ -33,3 +33,7 @@ def test_the_prefix_keeps_numbers_short(value, words):
 def test_the_size_of_views_is_said_where_it_is_another():
     assert sides(32, 24) == "32 px, views of 24 px"
     assert sides(32, 32) == "32 px"
+
+
+def test_times_are_minutes_and_seconds():
+    assert [clock(seconds) for seconds in (0, 6.9, 60, 7530)] == ["0:00", "0:06", "1:00", "125:30"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hardpair.arguments import parse
-from hardpair.errors import UserError, in_words, nearest
+from hardpair.errors import UserError, after_a_stop, in_words, nearest
 from hardpair.options import Evaluate, Pack, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
@@ -205,7 +205,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here and not at exit, where nobody could catch what comes of it
     except KeyboardInterrupt:
-        print("hardpair: stopped at once; the last checkpoint is intact", file=sys.stderr)
+        print(f"hardpair: {after_a_stop(*sys.argv[1:2])}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # `| head` has seen enough; nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -33,6 +33,15 @@ def in_words(error: Exception) -> str | None:
     return None
 
 
+def after_a_stop(verb: str = "") -> str:
+    """What Ctrl-C has left behind, in one line."""
+    left = {
+        **dict.fromkeys(("pretrain", "compare", "ablate"), "; the last checkpoint is intact"),
+        "evaluate": "; the same command goes on from there",
+    }
+    return f"stopped at once{left.get(verb, '')}"
+
+
 def printable(text: str) -> str:
     """One line that any terminal can show: names of files may hold line breaks, escape codes and broken letters."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -16,6 +16,11 @@ def scaled(value: float, unit: str) -> str:
     return f"{value / 1000**power:.1f} {PREFIXES[power]}{unit}"
 
 
+def clock(seconds: float) -> str:
+    """Minutes and seconds: 0:07, 125:30."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
 def sides(images: int, views: int) -> str:
     """Pixels of the images, and of the views made of them where they are others: 32 px, views of 24 px."""
     return f"{images} px" if views == images else f"{images} px, views of {views} px"

@@ -45,11 +45,6 @@ def test_a_selection_copies_nothing_until_it_is_asked() -> None:
     assert twice.digest() == Images(images.pixels[[3, 4]], twice.labels, images.classes, "other").digest()
 
 
-def test_joined_images_and_their_centre() -> None:
-    images = some_images()
-    both = images.select(torch.tensor([4])).join(images.select(torch.tensor([0, 2])))
-    assert torch.equal(both.pixels, images.pixels[[4, 0, 2]])
-    assert both.labels is not None
-    assert both.labels.tolist() == [0, 0, 0]
+def test_the_centre() -> None:
     large = Images(torch.arange(48, dtype=torch.uint8).reshape(1, 3, 4, 4), None, (), "large")
     assert large.centre(2).pixels[0, 0].tolist() == [[5, 6], [9, 10]]

@@ -4,7 +4,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from hardpair.data.progress import progress
+from hardpair.data.progress import progress, progress_of
 
 
 class Clock:
@@ -38,9 +38,39 @@ def test_lines_without_a_terminal_are_few_and_plain(clock: Clock) -> None:
             clock.now += 1
             advance(1)
     lines = out.getvalue().splitlines()
-    assert lines[0] == "work [red]: 2%"
+    assert lines[0] == "work [red]: 2%  left 1:38"
+    assert lines[1] == "work [red]: 17%  left 1:23"
     assert 6 <= len(lines) <= 8
     assert "\x1b" not in out.getvalue()
+
+
+def test_work_that_is_longer_than_was_said_has_no_time_left(clock: Clock) -> None:
+    out = io.StringIO()
+    for total in (0, 1):
+        with progress("work", total, console=Console(file=out, force_terminal=False)) as advance:
+            clock.now += 3
+            advance(2)
+    assert [line.split()[-1] for line in out.getvalue().splitlines()] == ["0:00", "0:00"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_labels_say_whose_work_it_is(clock: Clock, terminal: bool) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100)
+
+    def work() -> None:
+        with progress("work", 10, console=console) as advance:
+            clock.now += 3
+            advance(5)
+
+    with suppress(KeyError), progress_of("other"):
+        work()
+        raise KeyError
+    assert "other: work" in out.getvalue()
+    out.truncate(0)
+    work()
+    assert "work" in out.getvalue()
+    assert "other" not in out.getvalue()
 
 
 def test_bar_on_a_terminal(clock: Clock) -> None:

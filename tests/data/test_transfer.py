@@ -60,6 +60,22 @@ def test_every_image_is_in_its_split_with_its_label(name: str, root: Path) -> No
     assert images["train"].pixels.dtype == torch.uint8
 
 
+@pytest.mark.parametrize("name", TRANSFER_SETS)
+def test_training_and_validation_are_opened_as_one(name: str, root: Path, cache: Path) -> None:
+    """Mapped from a file of the cache: together they need not fit in memory."""
+    made = WRITERS[name](root)
+    both = read(name, "train+validation", made, root, size=16)
+    assert both.name == f"{name}/train+validation"
+    assert len(both) == made.wanted.train + made.wanted.validation
+    assert seen(both) == made.truth["train"] | made.truth.get("validation", {})
+    assert both.rows is None
+    blocks = list(cache.glob("*.npy"))
+    assert len(blocks) == 1, "nothing else was decoded"
+    assert blocks[0].stat().st_size > both.block.numel()
+    assert torch.equal(read(name, "train+validation", made, root, size=16).block, both.block)
+    assert list(cache.glob("*.npy")) == blocks
+
+
 @pytest.mark.parametrize(("name", "each"), [("food101", [1] * 3), ("cifar10", [2] * 10), ("cars", [1, 2, 1])])
 def test_validation_is_balanced(name: str, each: list[int], root: Path) -> None:
     made = WRITERS[name](root)

@@ -50,6 +50,18 @@ def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
         assert query["image"]["id"] not in {n["id"] for n in query["neighbours"]}
 
 
+def test_long_work_says_how_far_it_is_and_of_which_encoder(run, monkeypatch, capsys):
+    for name in ("QUIET_SECONDS", "LINE_SECONDS"):
+        monkeypatch.setattr(f"hardpair.data.progress.{name}", 0)
+    judge(run, ["linear"])
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("regression on 4,000 images: 8%  left ") for line in lines)
+    labels = {line.rpartition(": ")[0] for line in (text.partition("%")[0] for text in lines)}
+    ours = {label for label in labels if not label.startswith("random encoder: ")}
+    assert len(ours) == 4  # features of two splits, the regressions to choose by and the last one
+    assert labels - ours == {f"random encoder: {label}" for label in ours}
+
+
 def test_validation_never_touches_the_test_images(run, monkeypatch):
     opened = []
 

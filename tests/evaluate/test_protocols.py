@@ -55,7 +55,7 @@ def test_knn_with_more_neighbours_than_images():
     assert knn(train, clusters(8, seed=1), k=200)["top5"] == 100
 
 
-@pytest.mark.parametrize("bad", [{"k": 0}, {"temperature": 0.0}])
+@pytest.mark.parametrize("bad", [{"k": 0}, {"temperature": 0.0}, {"temperature": math.nan}, {"temperature": math.inf}])
 def test_knn_refuses_bad_settings(bad):
     with pytest.raises(UserError, match="knn"):
         knn(clusters(20), clusters(8), **bad)

@@ -1,10 +1,12 @@
 """Transfer by regression and by fine-tuning."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 import torch
+from interruption import interrupt_fit
 from judging import CPU, judge
 from transfer_layouts import write_flowers102, write_pets, write_voc2007
 
@@ -13,6 +15,7 @@ from hardpair.data import open_images
 from hardpair.data.transfer import TRANSFER_SETS
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, transfer
+from hardpair.evaluate.run import CONTROLS
 from hardpair.evaluate.transfer import GRIDS, STRENGTHS, Grid, Transfer
 from hardpair.evaluate.trial import Bench
 from hardpair.evaluate.tuned import FineTuner, label_loss
@@ -46,12 +49,45 @@ def test_transfer_without_any_set_is_one_line(run, tmp_path):
         judge(run, "transfer", Settings(), data_root=tmp_path / "nothing")
 
 
-def test_transfer_by_fine_tuning(run, sets):
+def test_transfer_by_fine_tuning(run, sets, monkeypatch):
+    used = []
+    fit = FineTuner.fit
+
+    def spy(self, images, tuning, *, label):
+        used.append((images.name, len(images)))
+        return fit(self, images, tuning, label=label)
+
+    monkeypatch.setattr(FineTuner, "fit", spy)
     grid = Grid(rates=(0.05,), weight_decays=(0.0, 1e-3), steps=3, batch_size=8)
     asked = Transfer(("pets", "voc2007"), "finetune", grid)
     scores, _ = judge(run, "transfer", Settings(transfer=asked), data_root=sets)
+    assert used[:3] == used[3:6] == [("pets/train", 36)] * 2 + [("pets/train+validation", 42)]
+    assert used[6:9] == used[9:] == [("voc2007/train", 5)] * 2 + [("voc2007/train+validation", 9)]
     assert [score["settings"]["form"] for score in scores] == ["finetune"] * 2
     assert all(score["chosen"]["encoder"]["weight_decay"] in (0.0, 1e-3 / 0.05) for score in scores)
+
+
+def test_transfer_that_was_stopped_goes_on_with_the_rest(run, sets, monkeypatch):
+    """Two candidates and a last training for either encoder: six a set."""
+    grid = Grid(rates=(0.05,), weight_decays=(0.0, 1e-3), steps=3, batch_size=8)
+    asked = Settings(transfer=Transfer(("pets", "voc2007"), "finetune", grid))
+    with monkeypatch.context() as patch:
+        fits = interrupt_fit(patch, 7)
+        with pytest.raises(KeyboardInterrupt):
+            judge(run, "transfer", asked, data_root=sets)
+    pets = json.loads((run / "scores.jsonl").read_text())
+    CONTROLS.clear()  # as in another process
+    with monkeypatch.context() as patch:
+        rest = interrupt_fit(patch, None)
+        scores, _ = judge(run, "transfer", asked, data_root=sets)
+    assert (len(fits), len(rest)) == (7, 5)
+    assert [scores[0][name] for name in ("metrics", "control", "chosen")] == [
+        pets[name] for name in ("metrics", "control", "chosen")
+    ]
+    CONTROLS.clear()
+    undisturbed, _ = judge(run, "transfer", asked, data_root=sets)
+    assert [score["metrics"] for score in scores] == [score["metrics"] for score in undisturbed]
+    assert [score["control"] for score in scores] == [score["control"] for score in undisturbed]
 
 
 def test_choices_by_transfer_open_no_test_image(run, sets):

@@ -63,18 +63,6 @@ class Images:
         files = tuple(self.files[row] for row in rows.tolist()) if self.files else ()
         return replace(self, rows=rows if self.rows is None else self.rows[rows], labels=labels, files=files)
 
-    def join(self, other: "Images") -> "Images":
-        """A copy of these images and then the others, which have the same classes."""
-        labels = None
-        if self.labels is not None and other.labels is not None:
-            labels = torch.cat([self.labels, other.labels])
-        block, name, files = (
-            torch.cat([self.pixels, other.pixels]),
-            f"{self.name}+{other.name}",
-            self.files + other.files,
-        )
-        return replace(self, block=block, labels=labels, name=name, files=files, rows=None)
-
     def centre(self, size: int) -> "Images":
         """The central square of each image."""
         if size == self.size:

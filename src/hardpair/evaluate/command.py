@@ -1,6 +1,8 @@
 """The settings of protocols from what the command line says."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_args
 
 from hardpair.errors import UserError, require_range
 from hardpair.evaluate.distill import Distilling
@@ -8,8 +10,22 @@ from hardpair.evaluate.probe import Probing
 from hardpair.evaluate.run import Settings
 from hardpair.evaluate.semi import FewLabels
 from hardpair.evaluate.transfer import GRIDS, Transfer
-from hardpair.options import Distilled, Evaluate, Transferred, Tuned
+from hardpair.options import Distilled, Evaluate, ProtocolName, Transferred, Tuned
+from hardpair.recipes import check_field
 from hardpair.recipes.tuning import PRESETS
+
+FEW_LABELS = ("semi", "distill")
+USED_BY: dict[str, tuple[str, ...]] = {
+    "data": ("knn", "linear", *FEW_LABELS),
+    **dict.fromkeys(("k", "temperature"), ("knn",)),
+    "augmented": ("linear",),
+    **dict.fromkeys(("labels", "subset_seed", "preset"), FEW_LABELS),
+    **dict.fromkeys(("epochs", "batch_size"), (*FEW_LABELS, "linear --augmented")),
+    **dict.fromkeys(("learner", "learner_width", "learner_epochs", "learner_batch_size"), ("distill",)),
+    **dict.fromkeys(("sets", "finetune", "download"), ("transfer",)),
+    **dict.fromkeys(("grid", "steps"), ("transfer --finetune",)),
+}
+"""The protocols that an option changes something for; those that are not here are for all."""
 
 
 def settings_from(options: Evaluate) -> Settings:
@@ -20,6 +36,9 @@ def settings_from(options: Evaluate) -> Settings:
     for name, value in given.items():
         require_range(name, value, 1 if name == "epochs" else 2, 1_000_000)
     require_range("k", options.knn.k, 1, 10_000_000)
+    require_range("temperature", options.knn.temperature, 1e-4, 1e4)
+    if options.image_size is not None:
+        check_field("image_size", options.image_size)
     return Settings(
         knn={"k": options.knn.k, "temperature": options.knn.temperature},
         probing=replace(Probing(), **given) if tuned.augmented else None,
@@ -31,20 +50,29 @@ def settings_from(options: Evaluate) -> Settings:
 
 def _refuse_unused(options: Evaluate) -> None:
     """An option that changes nothing would let the user believe it did."""
-    asked, tuned, transferred = set(options.protocol), options.tuned, options.transferred
-    trains = asked & {"semi", "distill"} or ("linear" in asked and tuned.augmented)
-    if (tuned.epochs is not None or tuned.batch_size is not None) and not trains:
-        raise UserError("epochs, batch_size: go with --protocol semi or distill, or with linear --augmented")
-    if tuned.augmented and "linear" not in asked:
-        raise UserError("augmented: goes with --protocol linear")
-    if (transferred.steps is not None or transferred.grid != "short") and not transferred.finetune:
-        raise UserError("steps, grid: go with --protocol transfer --finetune")
-    if (transferred.finetune or transferred.sets or transferred.download) and "transfer" not in asked:
-        raise UserError("sets, finetune, download: go with --protocol transfer")
-    if options.distilled != Distilled() and "distill" not in asked:
-        raise UserError("learner…: goes with --protocol distill")
+    if not options.protocol:
+        raise UserError(f"protocol: give at least one of {', '.join(get_args(ProtocolName))}")
+    asked: set[str] = set(options.protocol)
+    if options.tuned.augmented:
+        asked |= {f"{name} --augmented" for name in asked & {"linear"}}
+    if options.transferred.finetune:
+        asked |= {f"{name} --finetune" for name in asked & {"transfer"}}
+    for name in _given(options):
+        users = USED_BY.get(name)
+        if users and not asked & set(users):
+            raise UserError(f"{name}: changes nothing here; it goes with --protocol {' or '.join(users)}")
     if options.distilled.learner is None and options.distilled.learner_width != 1:
         raise UserError("learner_width: goes with --learner")
+
+
+def _given(options: Any) -> Iterator[str]:
+    """Names of all options that are not at their defaults."""
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if is_dataclass(value):
+            yield from _given(value)
+        elif value != field.default:
+            yield field.name
 
 
 def _distilling(options: Distilled) -> Distilling:

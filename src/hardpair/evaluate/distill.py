@@ -60,8 +60,7 @@ def distill_trials(bench: Bench, few: FewLabels, distilling: Distilling) -> Iter
         start = LabelledStart(bench, few, share)
         judge = Distillation(bench, start, images, shape, temperature, distilling.tuning(len(images)))
         data = {"train": start.labelled, "unlabelled": images, "test": start.test}
-        own = start.keeps_head
-        yield Trial("distill", {**start.settings(), **settings}, data, judge, start.facts(), shared_control=not own)
+        yield Trial("distill", {**start.settings(), **settings}, data, judge, start.facts(), start.own)
 
 
 def learner_shape(encoder: Encoder, distilling: Distilling) -> dict[str, Any]:

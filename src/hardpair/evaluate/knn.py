@@ -1,5 +1,7 @@
 """k nearest neighbours: no training, so nothing to tune away."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -19,7 +21,7 @@ def knn(
 
     ``train`` and ``test`` are (features (N, D), labels (N,)). The settings are those of Wu et al. 2018.
     """
-    if k < 1 or temperature <= 0:
+    if k < 1 or not 0 < temperature < math.inf:
         raise UserError(f"knn: k must be at least 1 and temperature above 0, not {k} and {temperature:g}")
     bank, labels = normalize(train[0], dim=1), train[1]
     queries = normalize(test[0], dim=1)

@@ -12,11 +12,14 @@ where the last three point to. benchmarks/regression.py has it beside scikit-lea
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+
+from hardpair.data.progress import progress
+from hardpair.evaluate.class_losses import Binary, Loss, Multinomial
+from hardpair.words import several
 
 NEGLIGIBLE = 1e-12  # axes with a smaller share of the largest variance are the rounding of float32 features
 DOUBLE_UP_TO = 2**22  # features; small problems are often nearly separable, where single precision stops too early
@@ -25,25 +28,6 @@ IN_CACHE = 1024  # rows that both matrix products of a step see before they leav
 CLOSE = 1e-5  # above the minimum of the objective; nobody's accuracy changes by less
 UNSOLVED = 0.03  # of Newton's equation: a step solved better is not a better step; with .1 some searches end too early
 NEWTON_STEPS, PRODUCTS, SMALLEST_STEP = 100, 500, 1e-6  # ends of loops, not settings: a search takes 1 to 5 steps
-
-
-class Loss(Protocol):
-    """The mean loss of class scores (N, C), by way of the chances they give to the classes."""
-
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:
-        """Its value and the chances (N, C)."""
-
-    def slope(self, chances: Tensor) -> Tensor:
-        """Its derivative by each score."""
-
-    def curvature(self, chances: Tensor) -> Tensor:
-        """Its second derivative by each score."""
-
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:
-        """What a change of the scores, which may be overwritten, adds to the slope."""
-
-    def of(self, rows: slice) -> "Loss":
-        """What these rows add to it."""
 
 
 def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float], *, classes: int = 0) -> list[Tensor]:
@@ -67,11 +51,13 @@ def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float
         classes, loss = targets.shape[1], Binary(targets.to(kind))
     found = [Point(turned.new_zeros(len(penalised), classes), turned.new_zeros(len(turned), classes))]
     weights = []
-    for strength in strengths:
-        search = Search(turned, loss, strength * penalised)
-        found.append(search.minimise(starts=[found[-1], *_where_they_point(found)]))
-        weights.append(axes.turn_back(found[-1].weight))
-        found = found[-3:]
+    with progress(f"regression on {several(len(features), 'image')}", len(strengths)) as advance:
+        for strength in strengths:
+            search = Search(turned, loss, strength * penalised)
+            found.append(search.minimise(starts=[found[-1], *_where_they_point(found)]))
+            weights.append(axes.turn_back(found[-1].weight))
+            found = found[-3:]
+            advance(1)
     return weights
 
 
@@ -124,55 +110,6 @@ def _covariance(features: Tensor, mean: Tensor) -> Tensor:
         centred = (part - mean).double()
         total.addmm_(centred.T, centred)
     return total / len(features)
-
-
-class Multinomial:
-    """Cross entropy of labels (N,), each counted with a share."""
-
-    def __init__(self, labels: Tensor, share: Tensor) -> None:
-        self.labels, self.share = labels[:, None], share
-
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
-        logarithm = scores.log_softmax(1)
-        value = -float(logarithm.gather(1, self.labels).double().sum() * self.share)
-        return value, logarithm.exp_()
-
-    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
-        minus = torch.full_like(chances[:, :1], -1.0)
-        return chances.scatter_add(1, self.labels, minus).mul_(self.share)
-
-    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return torch.addcmul(chances, chances, chances, value=-1).mul_(self.share)
-
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        change = change.mul_(chances)
-        return change.addcmul_(chances, change.sum(1, keepdim=True), value=-1).mul_(self.share)
-
-    def of(self, rows: slice) -> "Multinomial":  # noqa: D102
-        return Multinomial(self.labels[rows, 0], self.share)
-
-
-class Binary:
-    """Binary cross entropies of signs (N, C), summed over the classes; each is a problem of its own, with its mean."""
-
-    def __init__(self, signs: Tensor, share: Tensor | None = None) -> None:
-        self.signs = signs
-        self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1) if share is None else share
-
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
-        return float((softplus(-self.signs * scores) * self.share).double().sum()), scores.sigmoid()
-
-    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return (chances - (self.signs > 0).to(chances.dtype)) * self.share
-
-    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return chances * (1 - chances) * self.share
-
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        return self.curvature(chances).mul_(change)
-
-    def of(self, rows: slice) -> "Binary":  # noqa: D102
-        return Binary(self.signs[rows], self.share[rows])
 
 
 class Search:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from hardpair import processes
+from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
@@ -20,12 +21,13 @@ from hardpair.evaluate.on_features import features_trial
 from hardpair.evaluate.probe import Probing, probe
 from hardpair.evaluate.semi import FewLabels, semi_trials
 from hardpair.evaluate.transfer import Transfer, transfer_table, transfer_trials
-from hardpair.evaluate.trial import Bench, Judgement, Trial
+from hardpair.evaluate.trial import Bench, Judgement, Trial, is_judgement
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.tuner import DivergedError
 
+CONTROL = "random encoder"  # before what is said of its progress
 CONTROLS: dict[str, Judgement] = {}
 """What random encoders came to in this process, by all that made them do so."""
 
@@ -60,7 +62,7 @@ def evaluate_run(
         run,
         encoder,
         source=data or recipe["data"],
-        size=size or recipe["image_size"],
+        size=recipe["image_size"] if size is None else size,
         seed=recipe["seed"],
         on=on,
         root=data_root,
@@ -83,6 +85,7 @@ def evaluate_run(
         _write_neighbours(bench)
     if "transfer" in protocols:
         say(transfer_table(scores, missing))
+    bench.kept.forget()
     if failures:
         raise UserError(failures[0])
     if not scores:
@@ -141,9 +144,7 @@ def _probe_trial(bench: Bench, probing: Probing) -> Trial:
 
 
 def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, Any]:
-    began = time.monotonic()
-    judged = trial.judge(bench.encoder)
-    seconds = time.monotonic() - began
+    judged = _judge(trial, bench)
     control = _judge_control(trial, bench)
     return {
         "protocol": trial.protocol,
@@ -161,25 +162,44 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
         "recipe": recipe["name"],
         "recipe_hash": recipe["hash"],
         "commit": commit(),
-        "seconds": round(seconds, 2),  # of the trained encoder; the control takes as long
+        "seconds": round(judged.seconds, 2),  # of the trained encoder, without what was kept; the control takes as long
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
+def _judge(trial: Trial, bench: Bench) -> Judgement:
+    """The trained encoder's turn."""
+
+    def judge() -> dict[str, Any]:
+        began = time.monotonic()
+        return asdict(replace(trial.judge(bench.encoder), seconds=time.monotonic() - began))
+
+    facts = _facts(trial, bench, bench.encoder)
+    return Judgement(**bench.kept.recall(facts, judge, lambda found: is_judgement(found) and found["metrics"]))
+
+
 def _judge_control(trial: Trial, bench: Bench) -> Judgement:
     """The random encoder's turn; methods of one shape and seed have the same one, which need not be judged for each."""
-    data = {part: images.digest() for part, images in trial.data.items()}
-    known = [fingerprint(bench.control()), bench.seed, str(bench.device), trial.protocol, dict(trial.settings), data]
-    key = json.dumps([*known, torch.get_num_threads()])
-    if key not in CONTROLS or not trial.shared_control:
-        CONTROLS[key] = _try_control(trial, bench)
+    facts = _facts(trial, bench, bench.control())
+    key = json.dumps(facts)
+    if key not in CONTROLS or trial.own:
+        found = bench.kept.recall(facts, lambda: asdict(_try_control(trial, bench)), is_judgement)
+        CONTROLS[key] = Judgement(**found)
     return CONTROLS[key]
+
+
+def _facts(trial: Trial, bench: Bench, encoder: Encoder) -> list[Any]:
+    """All that a judgement depends on."""
+    data = {part: images.digest() for part, images in trial.data.items()}
+    where = [bench.seed, str(bench.device), torch.get_num_threads()]
+    return [fingerprint(encoder), trial.own, *where, trial.protocol, dict(trial.settings), data]
 
 
 def _try_control(trial: Trial, bench: Bench) -> Judgement:
     """Should its training diverge, the score of the trained one is not lost."""
     try:
-        return trial.judge(bench.control())
+        with progress_of(CONTROL):
+            return trial.judge(bench.control())
     except DivergedError as error:
         bench.say(f"the random encoder: {error}")
         return Judgement({}, {"diverged": str(error)})
@@ -187,7 +207,9 @@ def _try_control(trial: Trial, bench: Bench) -> Judgement:
 
 def _write_neighbours(bench: Bench) -> None:
     test = bench.images("test")
-    features, control = (bench.features(e, test) for e in (bench.encoder, bench.control()))
+    features = bench.features(bench.encoder, test)
+    with progress_of(CONTROL):
+        control = bench.features(bench.control(), test)
     if processes.is_first():
         write_neighbours(bench.run / "neighbours.json", features, control, test)
 

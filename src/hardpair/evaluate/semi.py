@@ -13,7 +13,7 @@ from hardpair.evaluate.features import outputs
 from hardpair.evaluate.metrics import accuracies
 from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.evaluate.tuned import FineTuner
-from hardpair.models import Classifier, Encoder, load_head_layer, mlp
+from hardpair.models import Classifier, Encoder, fingerprint, load_head_layer, mlp
 from hardpair.models.classifier import widths
 from hardpair.recipes.tuning import PRESETS, Preset, Tuning
 
@@ -50,7 +50,7 @@ def semi_trials(bench: Bench, few: FewLabels) -> Iterator[Trial]:
             return Judgement(start.accuracies(network), chosen)
 
         data = {"train": start.labelled, "test": start.test}
-        yield Trial("semi", start.settings(), data, judge, start.facts(), shared_control=not start.keeps_head)
+        yield Trial("semi", start.settings(), data, judge, start.facts(), start.own)
 
 
 class LabelledStart:
@@ -63,8 +63,8 @@ class LabelledStart:
         self.labelled = train.select(rows)
         self.test = bench.centre(lambda size: bench.images("test", size))
         self.keeps_head = few.preset.keep_head_layer and share < 1  # with all labels the encoder is the better start
-        if self.keeps_head:
-            self._own_head_layer()  # a run without one shows here, before any work
+        # A run without a layer shows here, before any work.
+        self.own = fingerprint(self._own_head_layer()) if self.keeps_head else ""
         bench.say(
             f"{len(self.labelled):,} labelled images of {len(train):,} ({share:.3g} of the labels, {self.subset})"
         )
@@ -89,7 +89,8 @@ class LabelledStart:
 
     def fit(self, encoder: Encoder) -> tuple[Classifier, dict[str, float]]:
         """The fine-tuned network, and the rate and length that were chosen."""
-        tuner = FineTuner(encoder, self.bench.seed, self.bench.device, self._head_layer(encoder))
+        bench = self.bench
+        tuner = FineTuner(encoder, bench.seed, bench.device, self._head_layer(encoder), kept=bench.kept)
         label = f"fine-tuning on {len(self.labelled):,} images"
         tuning = self._candidates(self.labelled)[self._choose(tuner, label)]
         chosen = {"learning_rate": tuning.learning_rate, "steps": tuning.steps}

@@ -117,8 +117,8 @@ class Parts:
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     def both(self) -> Images:
-        """Training and validation, to train on."""
-        return self.train.join(self._open("validation"))
+        """Training and validation, to train on; mapped from the cache like each of them."""
+        return self._open("train+validation")
 
     def _shown(self, split: Literal["validation", "test"], form: str) -> Images:
         """The part as it is judged: fine-tuned networks see the centre of larger images."""
@@ -163,8 +163,8 @@ class FineTune:
 
     def __call__(self, encoder: Encoder) -> Judgement:
         """The metric on the test images."""
-        parts, metric = self.parts, self.parts.metric
-        tuner = FineTuner(encoder, self.bench.seed, self.bench.device, norm_follows_epoch=True)
+        bench, parts, metric = self.bench, self.parts, self.parts.metric
+        tuner = FineTuner(encoder, bench.seed, bench.device, norm_follows_epoch=True, kept=bench.kept)
         label = f"fine-tuning on {parts.train.name}"
         candidates = self.grid.candidates(len(parts.train))
         best, score = tuner.choose(candidates, parts.train, parts.validation, metric=metric, label=label)

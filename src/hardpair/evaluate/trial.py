@@ -1,7 +1,8 @@
 """What a protocol is: one or more trials, each of which can judge any encoder."""
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from hardpair.data.packed import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import features_of
+from hardpair.evaluate.kept import Kept
+from hardpair.evaluate.metrics import METRICS
 from hardpair.models import Encoder
 
 Metrics = dict[str, float]
@@ -23,10 +26,23 @@ Labelled = tuple[Tensor, Tensor]  # features (N, D), labels (N,)
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was measured, in per cent, and what the protocol chose on the way (a strength, a rate)."""
+    """What was measured, in per cent, what the protocol chose on the way (a strength, a rate), how long it took."""
 
     metrics: Metrics
     chosen: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def is_judgement(value: Any) -> bool:
+    """Whether a value out of a file can be one; a random encoder that diverged has no metrics."""
+    if not isinstance(value, dict) or value.keys() != {field.name for field in fields(Judgement)}:
+        return False
+    metrics, chosen, seconds = value["metrics"], value["chosen"], value["seconds"]
+    if not isinstance(metrics, dict) or not isinstance(chosen, dict):
+        return False
+    known = not metrics or next(iter(metrics)) in METRICS  # the first is what is said of it
+    measured = all(type(number) is float and 0 <= number <= 100 for number in metrics.values())
+    return known and measured and type(seconds) is float and 0 <= seconds < math.inf
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class Trial:
     data: Mapping[str, Images]  # what it uses; at least train and test
     judge: Callable[[Encoder], Judgement]
     facts: Mapping[str, Any] = field(default_factory=dict)  # more to write down
-    shared_control: bool = True  # off: the random encoder is given something of the run, so that each has its own
+    own: str = ""  # hash of what else of the run is used; the random encoder is then given something like it
 
 
 class Bench:
@@ -60,6 +76,7 @@ class Bench:
         self.run, self.encoder = run, encoder
         self.source, self.size, self.seed, self.on = source, size, seed, on
         self.root, self.device, self.say = root, device, say
+        self.kept = Kept(run, say)
         self._images: dict[tuple[str, int], Images] = {}
         self._control: Encoder | None = None
 

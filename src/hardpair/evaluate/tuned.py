@@ -1,7 +1,9 @@
 """Fine-tuning a copy of an encoder with labels, and choosing among ways to do it."""
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,11 +11,14 @@ from torch.nn.functional import cross_entropy, softplus
 
 from hardpair.data import Images
 from hardpair.evaluate.features import outputs
+from hardpair.evaluate.kept import Kept
 from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.metrics import METRICS
-from hardpair.models import Classifier, Encoder, set_norm_momentum
+from hardpair.models import Classifier, Encoder, fingerprint, set_norm_momentum
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.tuner import DivergedError, tune
+
+DIVERGED = -1.0  # in place of a score: less than any
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class FineTuner:
     device: torch.device
     head_layer: nn.Sequential | None = None
     norm_follows_epoch: bool = False  # batch norm's statistics reach back at least a tenth of an epoch
+    kept: Kept = field(default_factory=Kept)  # what candidates came to before a stop
 
     def fit(self, images: Images, tuning: Tuning, *, label: str) -> Classifier:
         """The whole network trained on the images and their labels, in eval mode."""
@@ -54,22 +60,35 @@ class FineTuner:
         self, candidates: Sequence[Tuning], train: Images, validation: Images, *, metric: str, label: str
     ) -> tuple[int, float]:
         """Which candidate's network is best on the validation images, and how good; one that diverges is never it."""
-        scores = []
+        facts, scores = [*self._facts(), train.digest(), validation.digest(), metric], []
         for number, tuning in enumerate(candidates, 1):
-            try:
-                network = self.fit(train, tuning, label=f"{label}, {number} of {len(candidates)}")
-                scores.append(self.score(network, validation, metric))
-            except DivergedError:
-                scores.append(-1.0)
+            words = f"{label}, {number} of {len(candidates)}"
+            attempt = functools.partial(self._try, tuning, train, validation, metric=metric, label=words)
+            scores.append(self.kept.recall([*facts, asdict(tuning)], attempt, _is_score))
         best = first_best(scores)
         if scores[best] < 0:
             raise DivergedError(f"{label}: the loss is not finite at any of the rates")
         return best, scores[best]
 
+    def _try(self, tuning: Tuning, train: Images, validation: Images, *, metric: str, label: str) -> float:
+        try:
+            return self.score(self.fit(train, tuning, label=label), validation, metric)
+        except DivergedError:
+            return DIVERGED
+
+    def _facts(self) -> list[Any]:
+        """What a training depends on besides the images and its settings."""
+        modules = [None if module is None else fingerprint(module) for module in (self.encoder, self.head_layer)]
+        return [*modules, self.seed, str(self.device), torch.get_num_threads(), self.norm_follows_epoch]
+
     def score(self, network: Classifier, images: Images, metric: str) -> float:
         """The metric on the plain images."""
         assert images.labels is not None
         return METRICS[metric](outputs(network, images, self.device), images.labels)
+
+
+def _is_score(value: Any) -> bool:
+    return type(value) is float and (value == DIVERGED or 0 <= value <= 100)
 
 
 def label_loss(scores: Tensor, labels: Tensor) -> Tensor:

@@ -135,10 +135,11 @@ def _alike(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype
 
 
-def fingerprint(encoder: Encoder) -> str:
-    """Hash of the shape and of every weight and statistic."""
-    sha = hashlib.sha256(json.dumps(encoder.settings, sort_keys=True).encode())
-    for name, tensor in encoder.state_dict().items():
+def fingerprint(module: nn.Module) -> str:
+    """Hash of every weight and statistic, and of the shape of an encoder."""
+    shape = json.dumps(module.settings, sort_keys=True) if isinstance(module, Encoder) else ""
+    sha = hashlib.sha256(shape.encode())
+    for name, tensor in module.state_dict().items():
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return sha.hexdigest()

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from hardpair import processes
+from hardpair.words import clock
 
 PLAIN_SECONDS = 10.0  # between plain lines
 
@@ -65,7 +66,7 @@ class Display:
         if not self.console.is_terminal and due:
             self.last_line = time.monotonic()
             seconds = (time.monotonic() - self.began) / max(step - self.start, 1) * (self.total - step)
-            self.say(f"step {step}/{self.total}  {text}  left {int(seconds) // 60}:{int(seconds) % 60:02d}")
+            self.say(f"step {step}/{self.total}  {text}  left {clock(seconds)}")
 
 
 def describe(values: Mapping[str, float]) -> str:

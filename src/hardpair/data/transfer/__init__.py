@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from hardpair.data.folder import read_listing
 from hardpair.data.images import Images
 from hardpair.data.layout import Listing
@@ -25,6 +27,7 @@ from hardpair.errors import UserError, nearest, printable, require_range
 __all__ = ["TRANSFER_SETS", "Metric", "MissingSetError", "TransferSet", "TransferSplit", "open_transfer"]
 
 LEAST_SIZE = 8
+BOTH: TransferSplit = "train+validation"
 OFFICIAL_VALIDATION = ("voc2007", "flowers102")
 LISTS: dict[str, Callable[[Path, TransferSplit], Listing]] = {
     "food101": list_food101,
@@ -68,13 +71,16 @@ def open_transfer(
 
 def _list_split(name: str, split: TransferSplit, folder: Path, wanted: TransferSet) -> Listing:
     """The files of a split and their labels; a set that is not whole is refused before anything is decoded."""
+    if split == BOTH and name in OFFICIAL_VALIDATION:
+        train, validation = (_list_split(name, part, folder, wanted) for part in ("train", "validation"))
+        return _join(train, validation)
     official = split == "test" or name in OFFICIAL_VALIDATION
     try:
         listing = LISTS[name](folder, split if official else "train")
         _check(listing, wanted.classes, wanted.count(split) if official else wanted.train + wanted.validation)
     except LackError as lack:
         raise MissingSetError(wanted, folder, str(lack)) from lack
-    return listing if official else _divide(listing, split, wanted.validation)
+    return listing if official or split == BOTH else _divide(listing, split, wanted.validation)
 
 
 def _check(listing: Listing, classes: int, images: int) -> None:
@@ -85,6 +91,14 @@ def _check(listing: Listing, classes: int, images: int) -> None:
     lost = [name for name in listing.names if not (listing.root / name).is_file()]
     if lost:
         raise LackError(f"{images:,} images listed, {len(lost):,} not found, the first is {printable(lost[0])}")
+
+
+def _join(first: Listing, second: Listing) -> Listing:
+    """Two parts of a set, one after the other."""
+    assert first.labels is not None
+    assert second.labels is not None
+    labels = torch.cat([first.labels, second.labels])
+    return Listing(first.root, first.names + second.names, labels, first.classes)
 
 
 def _divide(whole: Listing, split: TransferSplit, held: int) -> Listing:

@@ -24,7 +24,7 @@ def read_cifar(split: TransferSplit, size: int, root: Path, wanted: TransferSet,
     if folder.exists() or not (download or (root / ARCHIVE).exists()):
         _check_files(folder, part, wanted)
     images = read_cifar10(root, part, source=Source(records=wanted.test))  # each of the six files is as long as test
-    if part == "train":
+    if split in ("train", "validation"):
         assert images.labels is not None
         images = images.select(hold_out_number(images.labels, total=wanted.validation, seed=0)[split == "validation"])
     return _resize(replace(images, name=f"cifar10/{split}"), size, folder)

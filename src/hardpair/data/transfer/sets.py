@@ -7,7 +7,8 @@ from typing import Literal
 from hardpair.errors import UserError
 
 Metric = Literal["top1", "mean_per_class", "map11"]
-TransferSplit = Literal["train", "validation", "test"]  # only these sets have a validation split, so it is no `Split`
+# Only these sets have a validation split, so this is no `Split`.
+TransferSplit = Literal["train", "validation", "train+validation", "test"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class TransferSet:
 
     def count(self, split: TransferSplit) -> int:
         """Number of images of a split."""
-        return {"train": self.train, "validation": self.validation, "test": self.test}[split]
+        counts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return sum(counts[part] for part in split.split("+"))
 
 
 class LackError(Exception):

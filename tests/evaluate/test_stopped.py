@@ -1,0 +1,152 @@
+"""An evaluation that was stopped goes on with what is missing, and ends as if nothing had been."""
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+
+import pytest
+from interruption import interrupt_fit
+from judging import QUICK, judge
+
+from hardpair import cli, load_encoder, processes
+from hardpair.evaluate import Settings
+from hardpair.evaluate.kept import FILE, Kept
+from hardpair.evaluate.run import CONTROLS
+from hardpair.evaluate.semi import FewLabels
+from hardpair.evaluate.trial import Judgement, is_judgement
+from hardpair.models import save_encoder
+
+FEW = FewLabels((0.02,), "two", replace(QUICK, rates=(0.05, 1e-6)), batch_size=50)
+FITS = 6  # two candidates and the chosen one, for the encoder and for the control
+
+
+def semi(run, patch, *, stop_at=None, few=FEW):
+    """The score but for what always changes, and how many trainings began; as in a process of its own."""
+    CONTROLS.clear()
+    with patch.context() as here:
+        fits = interrupt_fit(here, stop_at)
+        if stop_at is None:
+            (score,), _ = judge(run, "semi", Settings(few_labels=few))
+            return {name: value for name, value in score.items() if name not in ("seconds", "date")}, len(fits)
+        with pytest.raises(KeyboardInterrupt):
+            judge(run, "semi", Settings(few_labels=few))
+        return None, len(fits)
+
+
+@pytest.fixture
+def undisturbed(run, monkeypatch, tmp_path):
+    score, fits = semi(shutil.copytree(run, tmp_path / "undisturbed"), monkeypatch)
+    assert fits == FITS
+    return score
+
+
+@pytest.mark.parametrize("stops", [(1, 1), (2,), (3,), (5,)])
+def test_nothing_that_was_finished_is_done_again(run, monkeypatch, undisturbed, stops):
+    """Stopped between candidates, in the last training, before the control, in the middle of it; once or twice."""
+    for stop in stops:
+        semi(run, monkeypatch, stop_at=stop)
+    assert not (run / "scores.jsonl").exists()
+    assert semi(run, monkeypatch) == (undisturbed, FITS - sum(stops))
+    assert not (run / FILE).exists()
+
+
+def test_the_next_evaluation_judges_anew(run, monkeypatch, undisturbed):
+    for _ in range(2):
+        assert semi(run, monkeypatch) == (undisturbed, FITS)
+
+
+def test_another_evaluation_in_between_costs_nothing(run, monkeypatch, undisturbed):
+    semi(run, monkeypatch, stop_at=4)
+    judge(run, "knn", Settings())
+    semi(run, monkeypatch, few=replace(FEW, subset_seed=1))
+    assert semi(run, monkeypatch) == (undisturbed, FITS - 4)
+
+
+def test_what_others_were_found_to_be_is_not_taken(run, monkeypatch):
+    """Other labels, another encoder, another commit."""
+    semi(run, monkeypatch, stop_at=4)
+    assert semi(run, monkeypatch, few=replace(FEW, subset_seed=1))[1] == FITS
+    with monkeypatch.context() as patch:
+        patch.setattr("hardpair.evaluate.kept.commit", lambda: "another")
+        assert semi(run, patch)[1] == FITS
+    encoder = load_encoder(run)
+    encoder.trunk.bn1.bias.data.add_(1)
+    save_encoder(encoder, run, step=encoder.step)
+    assert semi(run, monkeypatch)[1] == FITS - 1  # but for the control's first candidate
+
+
+BROKEN = b"\xff\n[]\n{\n3\n" + b"[" * 10**5 + b'\n{"key": 3}\n{"found": 3}\n'
+NO_METRICS = {"metrics": {}, "chosen": {}, "seconds": 1.0}
+
+
+@pytest.mark.parametrize("found", [(None, True, "x"), (101.0, -0.5, NO_METRICS), (float("nan"), [], {})])
+def test_lines_that_do_not_fit_are_as_none(run, monkeypatch, undisturbed, found):
+    semi(run, monkeypatch, stop_at=2)
+    lines = (run / FILE).read_text().splitlines()
+    (run / FILE).unlink()
+    semi(run, monkeypatch, stop_at=3)
+    keys = [json.loads(line)["key"] for line in [*lines, (run / FILE).read_text()]]
+    assert len(keys) == 3  # two candidates, and the encoder's judgement, which they led to
+    changed = "".join(json.dumps({"key": key, "found": bad}) + "\n" for key, bad in zip(keys, found, strict=True))
+    (run / FILE).write_bytes(BROKEN + changed.encode() + b'{"key": "ha')
+    assert semi(run, monkeypatch) == (undisturbed, FITS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seconds": float("inf")}, {"seconds": 1}, {"chosen": []}, {"metrics": []}, {"metrics": {"best": 3.0}}, {"x": 1}],
+)
+def test_what_a_judgement_looks_like(change):
+    good = {"metrics": {"top1": 50.0, "top5": 100.0}, "chosen": {"rate": 0.1}, "seconds": 2.5}
+    assert is_judgement(good)
+    assert not is_judgement({**good, **change})
+
+
+def test_candidates_that_diverged_are_not_tried_again(run, monkeypatch):
+    few = replace(FEW, preset=replace(FEW.preset, rates=(1e30, 0.05)))
+    semi(run, monkeypatch, stop_at=1, few=few)
+    assert json.loads((run / FILE).read_text().splitlines()[0])["found"] == -1
+    assert semi(run, monkeypatch, few=few)[1] == FITS - 1
+
+
+def test_a_control_that_diverged_is_not_tried_again(run, monkeypatch):
+    """Its training fails, then the next share of labels is stopped."""
+    few = replace(FEW, labels=(0.02, 0.04), preset=replace(QUICK, rates=(0.05,)))
+    failing = []
+
+    def fail(*_):
+        failing.append(1)
+        return Judgement({}, {"diverged": "here"})
+
+    monkeypatch.setattr("hardpair.evaluate.run._try_control", fail)
+    semi(run, monkeypatch, stop_at=1, few=few)
+    CONTROLS.clear()
+    scores, _ = judge(run, "semi", Settings(few_labels=few))
+    assert [score["control"] for score in scores] == [{}, {}]
+    assert len(failing) == 2
+
+
+def test_processes_that_judge_together_keep_nothing(run, monkeypatch):
+    semi(run, monkeypatch, stop_at=1)
+    before = (run / FILE).read_bytes()
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    kept = Kept(run)
+    assert kept.recall([], lambda: 3, lambda _: True) == 3
+    kept.forget()
+    assert (run / FILE).read_bytes() == before
+
+
+def test_the_command_says_that_it_goes_on(run, monkeypatch, capsys):
+    words = ["evaluate", str(run), "--protocol", "semi", "--labels", ".02", "--preset", "byol", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", ["hardpair", *words])
+    with monkeypatch.context() as patch:
+        interrupt_fit(patch, 2)
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == "hardpair: stopped at once; the same command goes on from there\n"
+    fits = interrupt_fit(monkeypatch, None)
+    assert cli.evaluate(words[1:]) == 0
+    assert len(fits) == 2 * 6 - 2
+    assert f"going on with an evaluation that was stopped ({run / FILE})" in capsys.readouterr().out
