@@ -6,13 +6,14 @@ from typing import Literal
 
 import tyro
 
+from hardpair.compare.conditions import Conditions
 from hardpair.errors import require_range
 
 Which = Literal["tau", "mining", "gradient"]
 
 
 @dataclass(frozen=True)
-class Ablate:
+class Ablate(Conditions):
     """Repeat an ablation of the paper: one recipe of HNPM with one thing changed, everything else equal, over seeds.
 
     tau: how much of the old student is kept at each step, 1, .999, .5 or 0 (Table 7). mining: hard negative pairs, or
@@ -32,15 +33,6 @@ class Ablate:
     Args:
         which: tau, mining or gradient.
         recipe: whose settings; any recipe of HNPM, hardpair recipes lists them.
-        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next seven is not given, the recipe decides.
-        encoder: depth of the ResNet, "resnet10" to "resnet200".
-        width: multiplies every channel count.
-        sk: selective kernels, in bottlenecks.
-        image_size: side in pixels to which images are resized once, before training.
-        view_size: side of the views in training, as a share of image_size.
-        small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
-        batch_size: images a step.
         epochs: passes over the images.
         points: at how many equally spaced epochs the encoder is judged, the end among them; when not given 5, but of
             tau, which is a table in the paper, only the shared base.
@@ -54,14 +46,6 @@ class Ablate:
 
     which: tyro.conf.Positional[Which]
     recipe: str = "demo/hnpm"
-    data: str | None = None
-    encoder: str | None = None
-    width: float | None = None
-    sk: bool | None = None
-    image_size: int | None = None
-    view_size: float | None = None
-    small_images: bool | None = None
-    batch_size: int | None = None
     epochs: int | None = None
     points: int | None = None
     seeds: int = 3

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hardpair.compare.conditions import Conditions
 from hardpair.errors import UserError, require_range
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Conditions):
     """Train several methods under the same conditions and put their scores side by side.
 
     All methods share encoder and images: those of FAMILY/hnpm, or what you give below. Batch, optimiser, learning rate
@@ -36,15 +37,6 @@ class Compare:
     Args:
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
-        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next six is not given, FAMILY/hnpm decides.
-        encoder: depth of the ResNet, "resnet10" to "resnet200".
-        width: multiplies every channel count.
-        sk: selective kernels, in bottlenecks.
-        image_size: side in pixels to which images are resized once, before training.
-        view_size: side of the views in training, as a share of image_size.
-        small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
-        batch_size: images a step, for every method.
         budget: how long each method trains; several give a curve.
         unit: of the budget: passes over the images, or forwards an image.
         labels: shares of the labels, 0.01 0.1 say, with which every encoder is fine-tuned too (evaluate's semi).
@@ -59,14 +51,6 @@ class Compare:
 
     methods: str = "hnpm,simclr,byol,supervised"
     family: str = "demo"
-    data: str | None = None
-    encoder: str | None = None
-    width: float | None = None
-    sk: bool | None = None
-    image_size: int | None = None
-    view_size: float | None = None
-    small_images: bool | None = None
-    batch_size: int | None = None
     budget: tuple[int, ...] = (20,)
     unit: Literal["epochs", "forwards"] = "epochs"
     labels: tuple[float, ...] = ()

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardpair.compare.conditions import Conditions
 from hardpair.compare.options import Compare
 from hardpair.errors import UserError, nearest
 from hardpair.recipes import FAMILIES, RECIPES, Recipe, find_recipe
 from hardpair.words import several
 
-SHARED = ("data", "image_size", "view_size", "encoder", "width", "sk", "small_images")
+SHARED = tuple(field.name for field in dataclasses.fields(Conditions) if field.name != "batch_size")
 """What all methods of a comparison have in common, whatever is given. A batch they have in common only if one is given:
 large ones are good for some methods, small ones for others."""
 
@@ -62,7 +63,7 @@ def shared_conditions(options: Compare) -> dict[str, Any]:
     return shared if options.batch_size is not None else {name: shared[name] for name in SHARED}
 
 
-def given_conditions(options: object, basis: Recipe) -> dict[str, Any]:
+def given_conditions(options: Conditions, basis: Recipe) -> dict[str, Any]:
     """What the options say of the shared conditions and the batch; where they say nothing, the recipe decides."""
     given = {name: getattr(options, name) for name in (*SHARED, "batch_size")}
     return {name: getattr(basis, name) if value is None else value for name, value in given.items()}
