@@ -27,7 +27,10 @@ def place() -> int:
 
 def is_first() -> bool:
     """Whether this process speaks and writes for all, those included that torchrun started and that have not joined."""
-    return (place() if count() > 1 else int(os.environ.get("RANK", "0"))) == 0
+    if count() > 1:
+        return place() == 0
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # then RANK is somebody else's: a sweep's, a scheduler's
+    return alone or int(os.environ.get("RANK", "0")) == 0
 
 
 def gather(rows: Tensor, *, gradient: bool = False) -> Tensor:
