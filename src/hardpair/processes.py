@@ -4,6 +4,7 @@ The rows of a global batch are dealt out in order: the first process has the fir
 averages gradients over processes, so a loss that is a mean over a process's own rows needs nothing from here.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
+
+from hardpair.errors import UserError
 
 
 def count() -> int:
@@ -123,6 +126,14 @@ def any_says(*flags: bool, device: torch.device) -> list[bool]:
         return list(flags)
     raised = total(torch.tensor(flags, dtype=torch.int32, device=device))
     return [bool(number) for number in raised.tolist()]
+
+
+def require_same(what: str, *facts: object, device: torch.device) -> None:
+    """Refuse, on all processes, what is not the same on all of them. All processes must ask."""
+    digest = hashlib.sha256(repr(facts).encode()).digest()
+    everyone = gather(torch.tensor([list(digest)], dtype=torch.uint8, device=device))
+    if not bool((everyone == everyone[0]).all()):
+        raise UserError(f"{what}: not the same for all processes; all machines must see the same run folder and images")
 
 
 @contextmanager

@@ -57,9 +57,10 @@ def _pretrain(
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
         images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
+    facts = images.facts()
+    processes.require_same(f"the images of {images.name}", facts["digest"], device=device)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
-    facts = images.facts()
     _check_images(facts, run)
     trainer = Trainer(
         recipe, run, images, device, checkpoint_every, shard=shard, compiled=compiled

@@ -71,7 +71,9 @@ class Trainer:
 
     def run_until(self, last: int) -> Outcome:
         """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
-        if self.log.has("end"):
+        finished = self.log.has("end")
+        processes.require_same(f"the end of {self.run}", finished, device=self.device)
+        if finished:
             if processes.is_first():
                 print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
@@ -152,6 +154,8 @@ class Trainer:
     def _restore(self) -> list[str]:
         with processes.first_before_others():  # the first puts unreadable checkpoints aside
             checkpoint, notes = load_checkpoint(self.run / "checkpoints")
+        found = checkpoint and (checkpoint.step, checkpoint.sha256)
+        processes.require_same(f"the newest checkpoint of {self.run}", found, device=self.device)
         if checkpoint is not None:
             restore(checkpoint, self.method, self.optimiser)
             self.meter.restore(checkpoint.part("meter"))
