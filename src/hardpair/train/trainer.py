@@ -12,7 +12,7 @@ import torch
 
 from hardpair import processes
 from hardpair.data import Images
-from hardpair.errors import UserError
+from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
@@ -94,10 +94,7 @@ class Trainer:
                 )
                 return Outcome("stopped", self.step, number) if stopped else Outcome("paused", self.step)
             display.say("finishing: the hardest pairs, where the method mines any")
-            whole_batch = torch.arange(self.recipe.batch_size, device=self.device)
-            draw = recipe_draw(self.recipe, 0, whole_batch)
-            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
-                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+            self._show_pairs(display)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
@@ -123,6 +120,19 @@ class Trainer:
             if self.step % self.checkpoint_every == 0 and self.step < last:
                 self._save()
         return stop
+
+    def _show_pairs(self, display: Display) -> None:
+        """Pairs are for people to look at: the run is whole without them."""
+        draw = recipe_draw(self.recipe, 0, self.stepper.positions)
+        try:
+            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
+                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+        except Exception as error:
+            if not no_memory(error):
+                raise
+            text = "there was not enough memory to mine the hardest pairs, so there is no pairs.json; all else is whole"
+            self.log.write("warning", step=self.step, text=text)
+            display.say(f"warning: {text}")
 
     def _skip(self, done: Done, display: Display) -> None:
         """Write down a step that changed nothing, since its loss or gradient was not a finite number."""
