@@ -6,7 +6,7 @@ averages gradients over processes, so a loss that is a mean over a process's own
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,6 +111,19 @@ def as_part_of_sum(loss: Tensor) -> Tensor:
 def whole(tensor: Tensor) -> Tensor:
     """A tensor that is cut among processes (train/shard.py), put together; of such a one all processes must ask."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def kept_by_first(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Named tensors, put together one after the other, in the main memory of the first process; the others keep none.
+
+    All processes must ask where any tensor is cut among them.
+    """
+    kept = {}
+    for name, tensor in tensors:
+        complete = whole(tensor.detach())
+        if is_first():
+            kept[name] = complete.cpu().contiguous()
+    return kept
 
 
 def part_like(like: Tensor, tensor: Tensor) -> Tensor:

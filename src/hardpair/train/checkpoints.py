@@ -144,10 +144,9 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
 def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping[str, Tensor]) -> dict[str, Tensor]:
     tensors = {f"method/{name}": tensor for name, tensor in state_of(method).items()}
     tensors |= {f"meter/{name}": tensor.cpu() for name, tensor in meter.items()}
-    for index, values in optimiser.state_dict()["state"].items():
-        for key, value in values.items():
-            tensors[f"optimiser/{index}/{key}"] = processes.whole(value.detach()).cpu().contiguous()
-    return tensors
+    state: dict[int, dict[str, Tensor]] = optimiser.state_dict()["state"]
+    moments = ((f"optimiser/{index}/{key}", value) for index, part in state.items() for key, value in part.items())
+    return tensors | processes.kept_by_first(moments)
 
 
 def _require_finite(step: int, tensors: Mapping[str, Tensor]) -> None:
