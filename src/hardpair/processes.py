@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from torch import distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from hardpair.errors import UserError
+
+PATIENCE = timedelta(days=1)
 
 
 def count() -> int:
@@ -151,11 +154,22 @@ def require_same(what: str, *facts: object, device: torch.device) -> None:
 
 @contextmanager
 def first_before_others() -> Iterator[None]:
-    """The first process does the block while the others wait; then they do it."""
-    if count() > 1 and not is_first():
-        dist.barrier()
+    """The first process does the block while the others wait; then the first of each machine; then the rest.
+
+    Each machine may have a disk of its own to fill. That may take hours, so they wait in a group of their own, which is
+    more patient than torch's half hour.
+    """
+    if count() == 1:
+        yield
+        return
+    turn = 0 if is_first() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
+    dist.barrier()  # where one is gone, the others notice it here, and need no patience
+    group = dist.new_group(backend="gloo", timeout=PATIENCE)
+    for _ in range(turn):
+        dist.barrier(group)
     try:
         yield
     finally:
-        if count() > 1 and is_first():
-            dist.barrier()
+        for _ in range(2 - turn):
+            dist.barrier(group)
+        dist.destroy_process_group(group)

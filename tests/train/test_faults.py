@@ -116,6 +116,11 @@ def test_machines_that_see_different_things_all_stop(tmp_path):
         assert all("all machines must see the same run folder and images" in line for line in told)
 
 
+def test_the_first_of_all_then_of_each_machine_then_the_rest(tmp_path):
+    together(3, faulty.take_turns, tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == "021"
+
+
 def test_a_second_run_in_the_same_folder_is_refused(small_recipe, tmp_path):
     run = tmp_path / "run"
     pretrain(small_recipe, run, until=2)
