@@ -32,9 +32,8 @@ def pretrain(
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
     with process_group(place):
-        return _pretrain(
-            recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until, shard, compiled
-        )
+        again = processes.any_says(was_restarted(), device=place)[0]
+        return _pretrain(recipe, run, resume or again, data_root, place, checkpoint_every, until, shard, compiled)
 
 
 def _pretrain(
