@@ -74,6 +74,13 @@ def save_checkpoint(
         _remove(old)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """What a killed process had begun to save; the sole writer of the folder, and of its processes the first, may."""
+    if processes.is_first():
+        for path in folder.glob(".*.tmp"):
+            _remove(path)
+
+
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and a line about each newer one that is not; None where there are none.
 

@@ -16,7 +16,7 @@ from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
-from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
+from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import settle
 from hardpair.train.gallery import write_pairs
 from hardpair.train.health import complaints
@@ -162,6 +162,7 @@ class Trainer:
         return values
 
     def _restore(self) -> list[str]:
+        remove_leftovers(self.run / "checkpoints")
         with processes.first_before_others():  # the first puts unreadable checkpoints aside
             checkpoint, notes = load_checkpoint(self.run / "checkpoints")
         found = checkpoint and (checkpoint.step, checkpoint.sha256)
