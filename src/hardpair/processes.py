@@ -164,7 +164,7 @@ def first_before_others() -> Iterator[None]:
         return
     turn = 0 if is_first() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
     dist.barrier()  # where one is gone, the others notice it here, and need no patience
-    group = dist.new_group(backend="gloo", timeout=PATIENCE)
+    group: Any = dist.new_group(backend="gloo", timeout=PATIENCE)
     for _ in range(turn):
         dist.barrier(group)
     try:
