@@ -15,6 +15,11 @@
 #SBATCH --signal=B:TERM@120
 set -uo pipefail
 
+# torchrun kills what has not saved 30 seconds after the SIGTERM, if nothing is said.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110
+# A new store at each start: the nodes do not agree on how often they were started, nor find each other in an old one.
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+
 first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 stopped=no
 trap 'stopped=yes; kill -TERM "$step"' TERM

@@ -14,6 +14,7 @@ STAND_INS = {
     "srun": 'exec "$@"',
     "torchrun": """
 echo "$@" > "$NOTES/arguments"
+echo "$TORCH_ELASTIC_SHUTDOWN_TIMEOUT $TORCH_DISABLE_SHARE_RDZV_TCP_STORE" > "$NOTES/settings"
 trap 'echo saved > "$NOTES/saved"; exit 143' TERM
 touch "$NOTES/started"
 [ -n "${QUICK:-}" ] && exit "$QUICK"
@@ -46,6 +47,7 @@ def test_a_time_limit_saves_and_requeues(slurm, tmp_path):
     assert (tmp_path / "requeued").read_text() == "requeue 7\n"
     arguments = (tmp_path / "arguments").read_text()
     assert "--nnodes=2 --nproc-per-node=8" in arguments
+    assert (tmp_path / "settings").read_text() == "110 1\n"  # time to save before torchrun kills; a new store each time
     assert "--rdzv-endpoint=node-a:29500" in arguments
     assert arguments.endswith("-m hardpair -- pretrain imagenet/hnpm --run runs/x --resume\n")
 

@@ -28,7 +28,7 @@ def in_words(error: Exception) -> str | None:
         return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
     if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
         return "another process of this run has ended; what it said is above or on its own machine"
-    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+    if no_memory(error):
         return "out of memory; lower batch_size, image_size or width"
     return None
 
@@ -40,6 +40,11 @@ def after_a_stop(verb: str = "") -> str:
         "evaluate": "; the same command goes on from there",
     }
     return f"stopped at once{left.get(verb, '')}"
+
+
+def no_memory(error: Exception) -> bool:
+    """Whether it was memory that lacked, the machine's or a GPU's."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 def printable(text: str) -> str:

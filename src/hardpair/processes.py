@@ -4,15 +4,21 @@ The rows of a global batch are dealt out in order: the first process has the fir
 averages gradients over processes, so a loss that is a mean over a process's own rows needs nothing from here.
 """
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
+
+from hardpair.errors import UserError
+
+PATIENCE = timedelta(days=1)
 
 
 def count() -> int:
@@ -27,7 +33,10 @@ def place() -> int:
 
 def is_first() -> bool:
     """Whether this process speaks and writes for all, those included that torchrun started and that have not joined."""
-    return (place() if count() > 1 else int(os.environ.get("RANK", "0"))) == 0
+    if count() > 1:
+        return place() == 0
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # then RANK is somebody else's: a sweep's, a scheduler's
+    return alone or int(os.environ.get("RANK", "0")) == 0
 
 
 def gather(rows: Tensor, *, gradient: bool = False) -> Tensor:
@@ -107,6 +116,19 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def kept_by_first(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Named tensors, put together one after the other, in the main memory of the first process; the others keep none.
+
+    All processes must ask where any tensor is cut among them.
+    """
+    kept = {}
+    for name, tensor in tensors:
+        complete = whole(tensor.detach())
+        if is_first():
+            kept[name] = complete.cpu().contiguous()
+    return kept
+
+
 def part_like(like: Tensor, tensor: Tensor) -> Tensor:
     """A tensor that all processes have, cut as another one is: the reverse of `whole`."""
     if not isinstance(like, DTensor):
@@ -122,13 +144,32 @@ def any_says(*flags: bool, device: torch.device) -> list[bool]:
     return [bool(number) for number in raised.tolist()]
 
 
+def require_same(what: str, *facts: object, device: torch.device) -> None:
+    """Refuse, on all processes, what is not the same on all of them. All processes must ask."""
+    digest = hashlib.sha256(repr(facts).encode()).digest()
+    everyone = gather(torch.tensor([list(digest)], dtype=torch.uint8, device=device))
+    if not bool((everyone == everyone[0]).all()):
+        raise UserError(f"{what}: not the same for all processes; all machines must see the same run folder and images")
+
+
 @contextmanager
 def first_before_others() -> Iterator[None]:
-    """The first process does the block while the others wait; then they do it."""
-    if count() > 1 and not is_first():
-        dist.barrier()
+    """The first process does the block while the others wait; then the first of each machine; then the rest.
+
+    Each machine may have a disk of its own to fill. That may take hours, so they wait in a group of their own, which is
+    more patient than torch's half hour.
+    """
+    if count() == 1:
+        yield
+        return
+    turn = 0 if is_first() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
+    dist.barrier()  # where one is gone, the others notice it here, and need no patience
+    group: Any = dist.new_group(backend="gloo", timeout=PATIENCE)
+    for _ in range(turn):
+        dist.barrier(group)
     try:
         yield
     finally:
-        if count() > 1 and is_first():
-            dist.barrier()
+        for _ in range(2 - turn):
+            dist.barrier(group)
+        dist.destroy_process_group(group)

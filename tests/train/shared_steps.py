@@ -13,6 +13,7 @@ from hardpair.data import Images
 from hardpair.losses import dissimilarity, hard_negatives
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe
+from hardpair.train import gallery
 from hardpair.train.group import process_group
 from hardpair.train.step import Stepper
 from hardpair.views import colour, geometry, randaugment, view
@@ -107,6 +108,7 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     found |= {f"gradient/{name}": processes.whole(p.grad).clone() for name, p in trained if p.grad is not None}
     if hasattr(stepper.method, "student"):
         found["mined"] = mined(stepper, views)
+        found["gallery"] = shown(stepper)
     stepper.method.zero_grad(set_to_none=True)
     return found
 
@@ -118,6 +120,13 @@ def mined(stepper: Stepper, views: list[Tensor]) -> Tensor:
     student, teacher = processes.gather(method.student(views[1])), method.head(method.encoder(views[0]))
     distance = dissimilarity(student, teacher, norm="l2")
     return hard_negatives(processes.gather(distance.T.contiguous()).T.contiguous(), threshold=method.threshold)
+
+
+def shown(stepper: Stepper) -> Tensor:
+    """The pairs that people are shown, of a pass over all images."""
+    found = gallery._mine(stepper.method, stepper.images, stepper.draw(0, stepper.rows(0)).within("gallery"))
+    assert found is not None
+    return torch.stack(found[:2])
 
 
 def after_steps(stepper: Stepper) -> dict[str, Tensor]:

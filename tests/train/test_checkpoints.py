@@ -1,5 +1,6 @@
 """Checkpoints are whole or not there."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import torch
 from timm.optim.lars import Lars
 from torch import nn
 
+from hardpair import processes
 from hardpair.errors import UserError
+from hardpair.train import checkpoints
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 
 
@@ -104,6 +107,39 @@ def test_damage_falls_back_to_the_one_before_and_says_so(tmp_path, file, how):
     assert "falling back" in complaints[0]
     save_checkpoint(tmp_path, 2, *trained())
     assert load_checkpoint(tmp_path)[0].step == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(errno.EACCES, "Permission denied"),
+        OSError(errno.EIO, "Input/output error"),
+        MemoryError(),
+        RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_only_this_machine_cannot_read_is_left_as_it_is(tmp_path, monkeypatch, error):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, *trained())
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "load_file", fail)
+        with pytest.raises(UserError, match=r"000000002: cannot be read here \(.+\), though it may be whole"):
+            load_checkpoint(tmp_path)
+    assert load_checkpoint(tmp_path)[0].step == 2
+
+
+def test_only_the_first_process_puts_checkpoints_aside(tmp_path, monkeypatch):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, *trained())
+    damage(tmp_path / "000000002" / "state.json", "truncated")
+    monkeypatch.setattr(processes, "is_first", lambda: False)
+    assert load_checkpoint(tmp_path)[0].step == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000001", "000000002"]
 
 
 FULL_DISK = """

@@ -130,6 +130,19 @@ def test_statistics_count_as_results(small_recipe):
     assert trial.apart(second, first)["loss"] == 0
 
 
+def test_turns_go_on_while_any_process_wants_more(small_recipe, monkeypatch):
+    """Else one whose clock is ahead would leave the others waiting in a turn."""
+    answers = iter([True, True, True, False])  # of a slower one, whose turns are not over
+    monkeypatch.setattr(trial, "TURNS", 1)
+    monkeypatch.setattr(trial, "SECONDS", 0.0)
+    monkeypatch.setattr(trial.processes, "any_says", lambda _, device: [next(answers)])  # noqa: ARG005
+    stepper, taken = stepper_of(small_recipe), []
+    before, after = trial.Trial(stepper, 0), trial.Trial(stepper, 0)
+    monkeypatch.setattr(before, "take", lambda: taken.append(1))
+    trial.gain(before, after)
+    assert len(taken) == 3
+
+
 def test_resumed_equals_uninterrupted(small_recipe, tmp_path, monkeypatch, use):
     """With code whose last bits are others, so that a part of the run without it would show."""
     recipe, runs = dataclasses.replace(small_recipe, epochs=1), [tmp_path / name for name in ("straight", "halves")]

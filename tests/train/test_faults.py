@@ -6,9 +6,11 @@ import fcntl
 import gc
 import json
 import resource
+import shutil
 from pathlib import Path
 
 import faulty
+import lives
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -92,6 +94,31 @@ def test_a_bad_number_on_one_process_skips_the_step_on_all(tmp_path):
     assert first["sound"].tolist() == second["sound"].tolist() == [1, 0, 1]
     assert first.keys() == second.keys()
     assert all(torch.equal(value, second[name]) and value.isfinite().all() for name, value in first.items())
+
+
+def test_machines_that_see_different_things_all_stop(tmp_path):
+    """Two processes with a folder each: other checkpoints, one at its end, other images. None waits for the other."""
+    lives.live(tmp_path / "begun", epochs=1, until=3)
+    for case in ("checkpoint", "end", "images"):
+        for place in ("0", "1"):
+            shutil.copytree(tmp_path / "begun", tmp_path / case / place)
+    shutil.rmtree(tmp_path / "checkpoint/1/checkpoints")
+    with (tmp_path / "end/0/log.jsonl").open("a") as log:
+        log.write('{"event": "end", "step": 20}\n')
+    together(2, faulty.folder_each, tmp_path)
+    for place in (0, 1):
+        told = (tmp_path / f"{place}.txt").read_text().splitlines()
+        assert [line.split(":")[0] for line in told] == [
+            f"the newest checkpoint of {tmp_path / 'checkpoint' / str(place)}",
+            f"the end of {tmp_path / 'end' / str(place)}",
+            "the images of sample/train",
+        ]
+        assert all("all machines must see the same run folder and images" in line for line in told)
+
+
+def test_the_first_of_all_then_of_each_machine_then_the_rest(tmp_path):
+    together(3, faulty.take_turns, tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == "021"
 
 
 def test_a_second_run_in_the_same_folder_is_refused(small_recipe, tmp_path):

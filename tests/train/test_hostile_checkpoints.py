@@ -82,7 +82,13 @@ def test_a_pickle_runs_no_code(folder: Path) -> None:
     assert not canary.exists()
 
 
-LOADABLE = ("nothing, but 2**40 of it", "names like paths", "a very long name", "a thousand dimensions")
+LOADABLE = (  # and then they fit no method
+    "nothing, but 2**40 of it",
+    "types of half a byte",
+    "names like paths",
+    "a very long name",
+    "a thousand dimensions",
+)
 
 
 @pytest.mark.parametrize("case", [case for case in BAD_SAFETENSORS if case not in LOADABLE])

@@ -5,9 +5,11 @@ import multiprocessing
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import lives
@@ -95,7 +97,9 @@ def test_killed_inside_a_save(moment, tmp_path):
     checkpoint, complaints = load_checkpoint(tmp_path / "run/checkpoints")
     assert checkpoint is not None
     assert (checkpoint.step, complaints) == (EVERY, [])
+    (tmp_path / "run/checkpoints/.000000007.tmp").mkdir()  # of a step that will not be saved again
     live(tmp_path / "run", 1)
+    assert list((tmp_path / "run/checkpoints").glob(".*")) == []
     live(tmp_path / "undisturbed", 1)
     same_end(tmp_path / "run", tmp_path / "undisturbed")
 
@@ -139,9 +143,31 @@ def test_torchrun_recovers_from_killed_workers(kills, epochs, tmp_path):
     assert (killed / "encoder.safetensors").read_bytes() == (undisturbed / "encoder.safetensors").read_bytes()
 
 
-def start(run: Path, epochs: int, restarts: int) -> subprocess.Popen[bytes]:
-    """Two processes under torchrun."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+@pytest.mark.soak
+def test_two_machines_recover_from_a_killed_worker(tmp_path, monkeypatch):
+    """One torchrun counts a restart and the other does not; with a store for all starts they would never meet again."""
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    how = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={where}", "--rdzv-id=two"]
+    machines = [start(tmp_path / "run", 4, 1, how) for _ in range(2)]
+    try:
+        wait_for_start(tmp_path / "run/log.jsonl", 1, machines[0])
+        os.kill(workers(machines[1].pid)[0], signal.SIGKILL)
+        assert [machine.wait(timeout=300) for machine in machines] == [0, 0]
+    finally:
+        for machine in machines:
+            machine.terminate()
+    assert (tmp_path / "run/log.jsonl").read_text().count('"event": "start"') == 2
+
+
+HERE = ("--standalone", "--nproc-per-node=2")
+
+
+def start(run: Path, epochs: int, restarts: int, how: Sequence[str] = HERE) -> subprocess.Popen[bytes]:
+    """Two processes under torchrun, or one of two torchruns with a process each."""
+    words = [sys.executable, "-m", "torch.distributed.run", *how]
     words += [f"--max-restarts={restarts}", "--monitor-interval=0.1", lives.__file__, str(run), str(epochs)]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

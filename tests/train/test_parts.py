@@ -32,6 +32,14 @@ def test_papers_cosine_is_torchs_stepped_by_epoch(small_recipe):
         schedule.step()
 
 
+def test_a_rank_that_cannot_be_computed_is_not_a_number(monkeypatch):
+    def fail(_):
+        raise torch.linalg.LinAlgError("The algorithm failed to converge")
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", fail)
+    assert effective_rank(torch.randn(8, 4)).isnan()
+
+
 def lars_reference(weights, gradients, *, lr, decay, steps):
     """v ← .9 v + r (g + decay w), w ← w - lr v with r = .001 |w| / (|g| + decay |w|); r = 1, decay 0 for vectors."""
     weights = [w.clone() for w in weights]

@@ -3,10 +3,12 @@
 import json
 import signal
 
+import pytest
 from interruption import interrupt_at
 
 from hardpair import load_encoder
 from hardpair.train import Outcome, pretrain
+from hardpair.train.signals import stop_on_signals
 
 
 def events(run, *kinds):
@@ -39,3 +41,13 @@ def test_a_pause_asked_for_again_changes_nothing_and_a_signal_is_no_pause(small_
     for step in (5, 3):  # it never goes back
         assert pretrain(small_recipe, run, resume=True, until=step) == Outcome("paused", 5)
         assert (run / "encoder.safetensors").read_bytes() == content
+
+
+def test_only_ctrl_c_stops_a_run_that_is_stopping_already():
+    """A scheduler's SIGTERM comes twice: from itself and from torchrun."""
+    with stop_on_signals() as request:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        assert request.signal == signal.SIGTERM
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

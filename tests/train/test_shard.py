@@ -1,18 +1,20 @@
 """A method cut among processes: how it is cut, saved and continued. That it learns the same is in test_shared_steps."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import lives
 import pytest
 import torch
 from safetensors.torch import load_file
 from together import together
-from torch import nn
+from torch import Tensor, nn
 
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, Method
 from hardpair.models import build_encoder, load_encoder
-from hardpair.train import pretrain, shard, step
+from hardpair.train import checkpoints, pretrain, shard, step
 from hardpair.train.shard import BLOCKS, pieces
 
 
@@ -35,9 +37,17 @@ def live_in_parts(run: Path, until: int) -> None:
         done.append(method)
         return shard.cut(method, device)
 
-    step.cut = cut
+    collect, kept = checkpoints._collect, []
+
+    def counted(*arguments: Any) -> dict[str, Tensor]:
+        tensors = collect(*arguments)
+        kept.append(any(name.startswith(("method/", "optimiser/")) for name in tensors))
+        return tensors
+
+    step.cut, checkpoints._collect = cut, counted
     lives.live(run, 1, until, True)
     assert len(done) == 1
+    assert set(kept) == {os.environ["RANK"] == "0"}  # only one of them holds the whole
 
 
 def test_a_cut_run_resumes_to_the_bit(tmp_path):

@@ -7,6 +7,8 @@ from torchvision.transforms.v2 import functional as tv
 from hardpair.pixels import MEAN, STD
 from hardpair.views import POLICIES, Draw, Policy, augmented_view, plain_view, two_views
 from hardpair.views.geometry import crop_boxes
+from hardpair.views.parameters import draw_parameters
+from hardpair.views.view import batched_view
 
 
 def images(count: int = 12, size: int = 16) -> torch.Tensor:
@@ -40,6 +42,15 @@ def test_an_images_view_depends_on_its_position_alone(policy):
     other_scope = augmented_view(images(), POLICIES[policy], Draw(7, 3, torch.arange(12)).within("student"))
     assert not torch.allclose(whole, other_step, atol=0.1)
     assert not torch.allclose(whole, other_scope, atol=0.1)
+
+
+def test_a_policy_of_crops_alone_never_waits_for_the_device(monkeypatch):
+    """Which images have an operation, none of them here, a GPU would have to be asked."""
+    policy, draw = POLICIES["crop"], Draw(7, 3, torch.arange(12))
+    chosen = draw_parameters(policy, draw, 16)
+    expected = augmented_view(images(), policy, draw)
+    monkeypatch.setattr(torch.Tensor, "nonzero", lambda _: pytest.fail("waited"))
+    torch.testing.assert_close(batched_view(images(), policy, draw, chosen, 16), expected, rtol=0, atol=1e-5)
 
 
 def test_paper_policy_is_the_papers():

@@ -54,5 +54,8 @@ class Method(nn.Module, abc.ABC):
         """Moving averages and the like; ``progress`` is the share of training done, in (0, 1]."""
 
     def hard_pairs(self, views: list[Tensor]) -> Pairs | None:  # noqa: ARG002
-        """The negative pairs this method mines in a batch, for people to look at; None where it mines nothing."""
+        """The negative pairs this method mines in a batch, for people to look at; None where it mines nothing.
+
+        Where several processes share a batch, each gives the views of its own rows and gets the pairs of all.
+        """
         return None

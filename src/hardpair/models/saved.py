@@ -33,8 +33,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def state_of(module: nn.Module) -> dict[str, Tensor]:
-    """All weights and statistics, whole, in main memory."""
-    return {name: processes.whole(t.detach()).cpu().contiguous() for name, t in module.state_dict().items()}
+    """All weights and statistics, whole, in main memory; nothing on processes other than the first."""
+    return processes.kept_by_first(module.state_dict().items())
 
 
 def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:

@@ -1,5 +1,6 @@
 """Checkpoints: a folder a step, ``state.safetensors`` and ``state.json``, whole or not there at all."""
 
+import errno
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from hardpair import processes
@@ -19,6 +20,7 @@ from hardpair.files import MOST_BYTES, read_plain, write_atomically
 from hardpair.models import state_of
 
 KEPT = 2
+NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # no file, or no folder for it to be in
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Checkpoint:
 
     step: int
     tensors: dict[str, Tensor]
+    sha256: str = ""  # of the file they come from
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of the method, the optimiser or the meter."""
@@ -71,10 +74,18 @@ def save_checkpoint(
         _remove(old)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """What a killed process had begun to save; the sole writer of the folder, and of its processes the first, may."""
+    if processes.is_first():
+        for path in folder.glob(".*.tmp"):
+            _remove(path)
+
+
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and a line about each newer one that is not; None where there are none.
 
-    An unreadable checkpoint is renamed, so that it is not counted among those worth keeping.
+    A damaged checkpoint is renamed, by the first process, so that it is not counted among those worth keeping. What
+    only this machine cannot read now, for want of memory or a right, is left as it is.
     """
     complaints: list[str] = []
     for path in reversed(_finished(folder)):
@@ -82,12 +93,25 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             return _read(path), complaints
         except Exception as error:  # whatever its bytes are, the one before it is what counts
             reason = printable(str(error))[:120] or type(error).__name__
+            if not _is_damage(error):
+                raise UserError(
+                    f"{path}: cannot be read here ({reason}), though it may be whole; mend that and continue with "
+                    "--resume, or move it away to go on from the checkpoint before it"
+                ) from error
             complaints.append(f"{path}: unreadable ({reason}); falling back to the checkpoint before it")
-            _remove(path.with_name(f"unreadable-{path.name}"))
-            path.rename(path.with_name(f"unreadable-{path.name}"))
+            if processes.is_first():
+                _remove(path.with_name(f"unreadable-{path.name}"))
+                path.rename(path.with_name(f"unreadable-{path.name}"))
     if unreadable := sorted(folder.glob("unreadable-*")):
         raise UserError(f"{unreadable[-1]}: no checkpoint can be read; restore one, or start anew with another --run")
-    return None, []
+    return None, complaints
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether the checkpoint is at fault, and not a machine that is short of memory, of a right or of its disk."""
+    if isinstance(error, OSError):
+        return error.errno in NOTHING_THERE
+    return not isinstance(error, MemoryError) and "allocate memory" not in str(error)
 
 
 def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
@@ -120,17 +144,16 @@ def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.O
 def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     """Fused optimisers walk through memory, so a moment must lie there as its (channels-last) parameter does."""
     if tensor.shape != parameter.shape:
-        return tensor
+        return tensor.clone()  # it outlives the file that it was mapped from
     return torch.empty_like(parameter).copy_(processes.part_like(parameter, tensor))
 
 
 def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping[str, Tensor]) -> dict[str, Tensor]:
     tensors = {f"method/{name}": tensor for name, tensor in state_of(method).items()}
     tensors |= {f"meter/{name}": tensor.cpu() for name, tensor in meter.items()}
-    for index, values in optimiser.state_dict()["state"].items():
-        for key, value in values.items():
-            tensors[f"optimiser/{index}/{key}"] = processes.whole(value.detach()).cpu().contiguous()
-    return tensors
+    state: dict[int, dict[str, Tensor]] = optimiser.state_dict()["state"]
+    moments = ((f"optimiser/{index}/{key}", value) for index, part in state.items() for key, value in part.items())
+    return tensors | processes.kept_by_first(moments)
 
 
 def _require_finite(step: int, tensors: Mapping[str, Tensor]) -> None:
@@ -150,10 +173,10 @@ def _read(path: Path) -> Checkpoint:
         raise ValueError("its state.json was changed")
     if not weights.is_file():  # opening a pipe would wait for ever
         raise ValueError("it has no state.safetensors")
-    with weights.open("rb") as file:  # before it is read into memory
+    with weights.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
             raise ValueError("its hash is wrong")
-    return Checkpoint(int(facts["step"]), load(weights.read_bytes()))
+    return Checkpoint(int(facts["step"]), load_file(weights), facts["sha256"])  # mapped: there need be no room for all
 
 
 def _written(facts: dict[str, Any]) -> bytes:

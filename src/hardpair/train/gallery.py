@@ -13,8 +13,9 @@ from torch import Tensor
 from hardpair import processes
 from hardpair.data import Images, epoch_order
 from hardpair.data.picture import describe_image
+from hardpair.errors import no_memory
 from hardpair.files import write_atomically
-from hardpair.methods import Method
+from hardpair.methods import Method, Pairs
 from hardpair.views import Draw
 
 SHOWN = 24
@@ -24,13 +25,16 @@ LOOKED_AT = 5_000  # images; enough to find hard pairs, and a few seconds of wor
 def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
     """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines.
 
-    The draw is of a whole batch; its step and rows are set here, and its numbers are not those of training.
+    The draw is of this process's part of a batch; its step and rows are set here, and its numbers are not those of
+    training. MemoryError on all processes where the pairs are too many for one.
     """
+    if type(method).hard_pairs is Method.hard_pairs:  # it mines nothing, so no views are made to find that out
+        return
     found = _mine(method, images, draw.within("gallery"))
     if found is None:
         return
     anchor, negative, distance, candidates = found
-    batch_size = len(draw.positions)
+    batch_size = processes.count() * len(draw.positions)
     content = {
         "images": whole_batches(images, batch_size) * batch_size,
         "mined": len(anchor),
@@ -41,7 +45,7 @@ def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
             for a, n, d in _nearest_of_each(anchor, negative, distance)
         ],
     }
-    if processes.is_first():  # all of them mine, since batch norm may need all; they find the same
+    if processes.is_first():  # all of them mine, each its own rows; they find the same
         write_atomically(path, json.dumps(content).encode())
 
 
@@ -53,12 +57,13 @@ def whole_batches(images: Images, batch_size: int) -> int:
 @torch.no_grad()
 def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int] | None:
     anchors, negatives, distances, candidates = [], [], [], 0
-    batch_size, device = len(draw.positions), draw.positions.device
+    batch_size, device = processes.count() * len(draw.positions), draw.positions.device
     order = epoch_order(len(images), seed=draw.seed, epoch=0)
     for step in range(whole_batches(images, batch_size)):  # whole ones only, as in training
         ids = order[step * batch_size :][:batch_size]
-        views = method.views(images.batch(ids).to(device), replace(draw, step=step, rows=ids.to(device)))
-        pairs = method.hard_pairs(views)
+        own = processes.own_rows(ids)
+        views = method.views(images.batch(own).to(device), replace(draw, step=step, rows=own.to(device)))
+        pairs = _pairs(method, views, device)
         if pairs is None:
             return None
         anchors.append(ids[pairs.anchor.cpu()])
@@ -66,6 +71,20 @@ def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, T
         distances.append(pairs.distance.cpu())
         candidates += batch_size * (batch_size - 1)
     return torch.cat(anchors), torch.cat(negatives), torch.cat(distances), candidates
+
+
+def _pairs(method: Method, views: list[Tensor], device: torch.device) -> Pairs | None:
+    """Those of a batch; where the memory of one process is too small, no other goes on to wait for it."""
+    pairs, short = None, False
+    try:
+        pairs = method.hard_pairs(views)
+    except Exception as error:
+        if not no_memory(error):
+            raise
+        short = True
+    if processes.any_says(short, device=device)[0]:
+        raise MemoryError
+    return pairs
 
 
 def _false_negatives(anchor: Tensor, negative: Tensor, labels: Tensor | None) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ def started_together() -> int:
 
 
 def was_restarted() -> bool:
-    """Whether torchrun started the processes again after one of them had died."""
+    """Whether torchrun started these processes again after one of them had died; each machine counts for itself."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
@@ -33,10 +33,11 @@ def process_group(device: torch.device) -> Iterator[None]:
         store, place, count = next(iter(rendezvous("env://")))
     except (ValueError, RuntimeError, OSError) as error:
         raise UserError(f"WORLD_SIZE: the other processes cannot be found ({error}); start with torchrun") from error
-    # The store outlives a restart, and with it the addresses of the dead: without a name of its own for each start,
-    # the new processes wait for the old ones for ever.
-    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = PrefixStore(f"start-{restart}", store)
+    # A store of torchrun's outlives a restart, and with it the addresses of the dead: without a name of its own for
+    # each start, the new processes wait for the old ones for ever. Machines may count the starts differently, so
+    # several need a new store each time (docs/scale.md), and a name would only keep them apart.
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        store = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(backend, store=store, rank=place, world_size=count)
     try:
         yield

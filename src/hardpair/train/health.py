@@ -23,7 +23,10 @@ def effective_rank(features: Tensor) -> Tensor:
     if not bool(centred.isfinite().all()):
         return centred.new_full((), torch.nan)
     gram = centred.T @ centred if centred.shape[1] < len(centred) else centred @ centred.T
-    values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
+    try:
+        values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it may not converge; no reason to end a run
+        return centred.new_full((), torch.nan)
     shares = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
     return torch.exp(torch.special.entr(shares).sum())
 

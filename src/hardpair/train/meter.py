@@ -35,7 +35,7 @@ class Meter:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from there."""
-        self.sums = {name: value for name, value in state.items() if name != "steps"}
+        self.sums = {name: value.clone() for name, value in state.items() if name != "steps"}
         self.steps = int(state.get("steps", 0))
 
     def read(self) -> dict[str, float]:

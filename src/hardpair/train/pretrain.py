@@ -32,9 +32,8 @@ def pretrain(
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
     with process_group(place):
-        return _pretrain(
-            recipe, run, resume or was_restarted(), data_root, place, checkpoint_every, until, shard, compiled
-        )
+        again = processes.any_says(was_restarted(), device=place)[0]
+        return _pretrain(recipe, run, resume or again, data_root, place, checkpoint_every, until, shard, compiled)
 
 
 def _pretrain(
@@ -57,9 +56,10 @@ def _pretrain(
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
         images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
+    facts = images.facts()
+    processes.require_same(f"the images of {images.name}", facts["digest"], device=device)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
-    facts = images.facts()
     _check_images(facts, run)
     trainer = Trainer(
         recipe, run, images, device, checkpoint_every, shard=shard, compiled=compiled

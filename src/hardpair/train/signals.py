@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM ask the run to stop after the step in hand; a second one stops it at once."""
+"""Ctrl-C and SIGTERM ask the run to stop after the step in hand; a Ctrl-C after that stops it at once.
+
+A second SIGTERM does not: a scheduler sends it to all processes, and torchrun, which gets it too, hands it on.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -14,9 +17,10 @@ class StopRequest:
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Only set a flag: anything more is unsafe inside a signal handler."""
-        if self.signal is not None:
+        if self.signal is None:
+            self.signal = number
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.signal = number
 
 
 @contextmanager

@@ -119,16 +119,20 @@ class Stepper:
         return recipe_draw(self.recipe, step, self.positions, rows.to(self.device, non_blocking=True))
 
     def _agree_on_statistics(self) -> None:
-        """Batch norms that see only their process's part of the batch would drift apart: all take the mean."""
-        if processes.count() > 1 and not self.method.whole_batch_norm:
-            for buffer in self.statistics:
-                if buffer.is_floating_point():
-                    buffer.copy_(processes.mean(buffer))
+        """Batch norms that see only their process's part of the batch would drift apart: all take the mean.
+
+        At every step, though only saving reads them: a resumed run, which begins with the mean, would otherwise end
+        with other last bits. They are sent all at once.
+        """
+        drifting = [b for b in self.statistics if b.is_floating_point()]
+        if processes.count() > 1 and drifting and not self.method.whole_batch_norm:
+            means = processes.mean(torch.cat(drifting)).split([len(b) for b in drifting])
+            _copy(list(means), drifting)
 
 
 def _copy(source: list[Tensor], target: list[Tensor]) -> None:
-    if target:  # not every network has batch norms, and torch refuses empty lists
-        torch._foreach_copy_(target, source)
+    for dtype in {t.dtype for t in target}:  # of one type at a time: of several, a GPU would copy one after the other
+        torch._foreach_copy_([t for t in target if t.dtype == dtype], [s for s in source if s.dtype == dtype])
 
 
 def averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:

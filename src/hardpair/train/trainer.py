@@ -12,11 +12,11 @@ import torch
 
 from hardpair import processes
 from hardpair.data import Images
-from hardpair.errors import UserError
+from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
-from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
+from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import settle
 from hardpair.train.gallery import write_pairs
 from hardpair.train.health import complaints
@@ -71,7 +71,9 @@ class Trainer:
 
     def run_until(self, last: int) -> Outcome:
         """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
-        if self.log.has("end"):
+        finished = self.log.has("end")
+        processes.require_same(f"the end of {self.run}", finished, device=self.device)
+        if finished:
             if processes.is_first():
                 print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
@@ -92,10 +94,7 @@ class Trainer:
                 )
                 return Outcome("stopped", self.step, number) if stopped else Outcome("paused", self.step)
             display.say("finishing: the hardest pairs, where the method mines any")
-            whole_batch = torch.arange(self.recipe.batch_size, device=self.device)
-            draw = recipe_draw(self.recipe, 0, whole_batch)
-            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
-                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+            self._show_pairs(display)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return Outcome("finished", self.step)
 
@@ -121,6 +120,19 @@ class Trainer:
             if self.step % self.checkpoint_every == 0 and self.step < last:
                 self._save()
         return stop
+
+    def _show_pairs(self, display: Display) -> None:
+        """Pairs are for people to look at: the run is whole without them."""
+        draw = recipe_draw(self.recipe, 0, self.stepper.positions)
+        try:
+            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
+                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+        except Exception as error:
+            if not no_memory(error):
+                raise
+            text = "there was not enough memory to mine the hardest pairs, so there is no pairs.json; all else is whole"
+            self.log.write("warning", step=self.step, text=text)
+            display.say(f"warning: {text}")
 
     def _skip(self, done: Done, display: Display) -> None:
         """Write down a step that changed nothing, since its loss or gradient was not a finite number."""
@@ -150,8 +162,11 @@ class Trainer:
         return values
 
     def _restore(self) -> list[str]:
+        remove_leftovers(self.run / "checkpoints")
         with processes.first_before_others():  # the first puts unreadable checkpoints aside
             checkpoint, notes = load_checkpoint(self.run / "checkpoints")
+        found = checkpoint and (checkpoint.step, checkpoint.sha256)
+        processes.require_same(f"the newest checkpoint of {self.run}", found, device=self.device)
         if checkpoint is not None:
             restore(checkpoint, self.method, self.optimiser)
             self.meter.restore(checkpoint.part("meter"))

@@ -81,10 +81,11 @@ def gain(before: Trial, after: Trial) -> float:
     """How many times as fast the second is, by the best of their turns and by the middle one, whichever says less.
 
     Other work on a machine only ever adds time, so the best tell most; on a busy machine one of them may be luck.
+    Clocks of processes differ, and in a turn they wait for each other: all go on for as long as any does.
     """
     times: dict[Trial, list[float]] = {before: [], after: []}
-    end = time.perf_counter() + SECONDS
-    while len(times[before]) < TURNS or time.perf_counter() < end:
+    end, device = time.perf_counter() + SECONDS, next(before.method.parameters()).device
+    while processes.any_says(len(times[before]) < TURNS or time.perf_counter() < end, device=device)[0]:
         for trial, seconds in times.items():
             began = time.perf_counter()
             trial.take()

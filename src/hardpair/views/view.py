@@ -42,13 +42,13 @@ def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters,
     """The same on any device, by operations on the whole batch."""
     view = images / 255
     if not policy.crop_first:
-        view = _grey(colour.jitter(view, chosen.factors, chosen.order), chosen)
+        view = _grey(_jitter(view, policy, chosen), policy, chosen)
         return _normalise(_place(_blur(view, policy, chosen), chosen, out))
-    view = colour.jitter(_place(view, chosen, out), chosen.factors, chosen.order)
+    view = _jitter(_place(view, chosen, out), policy, chosen)
     view = _blur(view, policy, chosen)
     if policy.randaugment:
         view = randaugment(view, draw)
-    return _normalise(_solarise(_grey(view, chosen), chosen))
+    return _normalise(_solarise(_grey(view, policy, chosen), policy, chosen))
 
 
 def two_views(
@@ -64,9 +64,17 @@ def two_views(
     ]
 
 
-def _grey(view: Tensor, chosen: Parameters) -> Tensor:
-    rows = chosen.grey.nonzero()[:, 0]
-    view[rows] = colour.grey(view[rows]).expand(-1, 3, -1, -1)
+# Which images have an operation is asked of the device, and waited for: only where the policy has it at all.
+
+
+def _jitter(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+    return colour.jitter(view, chosen.factors, chosen.order) if policy.jitter else view
+
+
+def _grey(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+    if policy.grey:
+        rows = chosen.grey.nonzero()[:, 0]
+        view[rows] = colour.grey(view[rows]).expand(-1, 3, -1, -1)
     return view
 
 
@@ -93,9 +101,10 @@ def _blur(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
     return view
 
 
-def _solarise(view: Tensor, chosen: Parameters) -> Tensor:
-    rows = chosen.solarised.nonzero()[:, 0]
-    view[rows] = colour.solarise(view[rows])
+def _solarise(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+    if policy.solarise:
+        rows = chosen.solarised.nonzero()[:, 0]
+        view[rows] = colour.solarise(view[rows])
     return view
 
 
