@@ -196,8 +196,8 @@ def test_labels_are_needed_where_they_are_learned_from(small_recipe, tmp_path):
 
 def test_collapse_is_said_in_words(small_recipe, tmp_path, capsys):
     """Without negatives and with a student that copies, everything collapses."""
-    settings = {"head_outputs": 0, "head_hidden": 0, "alpha_pos": 1.0, "alpha_neg": 0.0, "tau": 0.0}
-    recipe = dataclasses.replace(small_recipe, epochs=6, learning_rate=0.1, settings=settings)
+    settings = {"head_outputs": 0, "head_hidden": 0, "alpha_pos": 1.0, "alpha_neg": 0.0, "tau": 0.0, "norm": "l2"}
+    recipe = dataclasses.replace(small_recipe, epochs=4, learning_rate=0.1, settings=settings)
     pretrain(recipe, tmp_path / "run")
     assert "features have collapsed" in log_lines(tmp_path / "run", "warning")[0]["text"]
     assert "features have collapsed" in capsys.readouterr().out
@@ -215,8 +215,9 @@ def test_a_healthy_run_is_not_warned_about(finished_run):
 
 
 def test_infinite_loss_stops_with_words(small_recipe, tmp_path):
+    """Whichever shows first, which the last bits decide: a loss in some steps, or weights that are to be saved."""
     recipe = dataclasses.replace(small_recipe, learning_rate=1000.0, weight_decay=1.0, optimiser="sgd")
-    with pytest.raises(UserError, match="are not finite at step"):
+    with pytest.raises(UserError, match=r"weights are not finite at step|not finite in \d steps in a row"):
         pretrain(recipe, tmp_path / "run", checkpoint_every=1)
     for state in (tmp_path / "run").rglob("*.safetensors"):
         assert all(tensor.isfinite().all() for tensor in load_file(state).values())
