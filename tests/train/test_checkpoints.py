@@ -54,6 +54,16 @@ def test_round_trip_goes_on_bit_for_bit(tmp_path, kind):
     assert all(map(torch.equal, module.state_dict().values(), other.state_dict().values()))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path, value):
+    module, optimiser = trained()
+    save_checkpoint(tmp_path, 3, module, optimiser)
+    module[0].weight.data[0, 0, 0, 0] = value
+    with pytest.raises(UserError, match="weights are not finite at step 4; the last checkpoint is from before"):
+        save_checkpoint(tmp_path, 4, module, optimiser)
+    assert [path.name for path in tmp_path.iterdir()] == ["000000003"]
+
+
 def test_the_newest_two_are_kept(tmp_path):
     for step in (1, 2, 30, 4):
         save_checkpoint(tmp_path, step, *trained())
