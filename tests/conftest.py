@@ -31,7 +31,7 @@ def hardpair(tmp_path: Path) -> Command:
     """Run the command line as a user would: a real process in an empty folder."""
 
     def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "hardpair.cli", *arguments]
+        words = [sys.executable, "-m", "hardpair", *arguments]
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, **options)
 
     return run

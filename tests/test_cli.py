@@ -86,6 +86,14 @@ def test_a_reader_who_has_seen_enough(arguments):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+def test_help_and_mistakes_do_not_wait_for_what_only_training_needs():
+    """These take longer to import than all else together."""
+    heavy = ("timm", "torchvision", "torch._dynamo", "torch.distributed.tensor", "numba", "sklearn", "matplotlib")
+    words = "import sys, hardpair.recipes.command; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", words, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_help_teaches(hardpair, monkeypatch, capsys):
     assert "hardpair pretrain [RECIPE]" in hardpair("--help").stdout
     monkeypatch.setattr("sys.argv", ["hardpair", "pretrain", "--help"])

@@ -34,14 +34,15 @@ Each verb explains itself: hardpair pretrain --help"""
 
 def pretrain(arguments: Sequence[str]) -> int:
     """Train an encoder."""
-    from hardpair import processes
     from hardpair.recipes.command import parse_recipe
-    from hardpair.train import pretrain as train
 
     recipe, place = parse_recipe(arguments, Place, parse)
     run = place.run or Path("runs") / recipe.name.replace("/", "-")
     if place.checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
+    from hardpair import processes
+    from hardpair.train import pretrain as train
+
     use_threads(place.threads)
     outcome = train(
         recipe,
@@ -65,10 +66,11 @@ def pretrain(arguments: Sequence[str]) -> int:
 def plan(arguments: Sequence[str]) -> int:
     """Say what a training will need."""
     from hardpair.recipes.command import parse_recipe
+
+    recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
     from hardpair.train.plan import Gpus, make_plan
     from hardpair.train.plan_words import plan_json, plan_text
 
-    recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
     gpus = Gpus(options.gpus, options.tflops, options.memory * 1e9, options.shard)
     made = make_plan(recipe, gpus, images=options.images)
     print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
@@ -244,7 +246,3 @@ def use_threads(count: int) -> None:
         import torch
 
         torch.set_num_threads(count)
-
-
-if __name__ == "__main__":
-    main()

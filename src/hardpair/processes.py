@@ -6,17 +6,20 @@ averages gradients over processes, so a loss that is a mean over a process's own
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from hardpair.errors import UserError
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 PATIENCE = timedelta(days=1)
 
@@ -113,7 +116,13 @@ def as_part_of_sum(loss: Tensor) -> Tensor:
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor that is cut among processes (train/shard.py), put together; of such a one all processes must ask."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_cut(tensor) else tensor
+
+
+def _is_cut(tensor: Tensor) -> "TypeGuard[DTensor]":
+    """Where nobody has imported what cuts tensors, which would take a second of every start, none is cut."""
+    cutting = sys.modules.get("torch.distributed.tensor")
+    return cutting is not None and isinstance(tensor, cutting.DTensor)
 
 
 def kept_by_first(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
@@ -131,8 +140,10 @@ def kept_by_first(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
 
 def part_like(like: Tensor, tensor: Tensor) -> Tensor:
     """A tensor that all processes have, cut as another one is: the reverse of `whole`."""
-    if not isinstance(like, DTensor):
+    if not _is_cut(like):
         return tensor
+    from torch.distributed.tensor import distribute_tensor
+
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 

@@ -78,7 +78,7 @@ def test_killed_run_loses_only_the_steps_since_its_checkpoint(finished_run, smal
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_to_the_real_command(tmp_path, number):
-    words = [sys.executable, "-m", "hardpair.cli", "pretrain", "--encoder", "resnet10", "--width", ".0625"]
+    words = [sys.executable, "-m", "hardpair", "pretrain", "--encoder", "resnet10", "--width", ".0625"]
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     log = tmp_path / "runs" / "demo" / "log.jsonl"
     deadline = time.monotonic() + 60

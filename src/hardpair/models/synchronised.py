@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from timm.layers.norm_act import BatchNormAct2d, convert_sync_batchnorm
 from torch import Tensor, nn
 
 from hardpair import processes
@@ -12,6 +11,8 @@ from hardpair import processes
 def synchronise_norms(module: nn.Module, device: torch.device) -> nn.Module:
     """Let every batch norm in the module see the batch of all processes; names of tensors stay as they are."""
     if device.type == "cuda":
+        from timm.layers.norm_act import convert_sync_batchnorm  # here, since timm takes two seconds to import
+
         converted: nn.Module = convert_sync_batchnorm(module)
         return converted
     return _convert(module)
@@ -33,6 +34,8 @@ class SynchronisedNorm(nn.Module):
     num_batches_tracked: Tensor
 
     def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+        from timm.layers.norm_act import BatchNormAct2d  # here, since timm takes two seconds to import
+
         super().__init__()
         assert norm.momentum is not None
         self.eps, self.momentum = norm.eps, norm.momentum
