@@ -31,6 +31,8 @@ def pretrain(
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
+    if shard and compiled:
+        raise UserError("compile: does not go with --shard, whose networks are in parts; leave one of them out")
     with process_group(place):
         again = processes.any_says(was_restarted(), device=place)[0]
         return _pretrain(recipe, run, resume or again, data_root, place, checkpoint_every, until, shard, compiled)
@@ -50,8 +52,6 @@ def _pretrain(
     check_run(recipe, run, resume=resume)
     if shard and processes.count() == 1:
         raise UserError("shard: there is only this process to hold the network; start several with torchrun")
-    if shard and compiled:
-        raise UserError("compile: does not go with --shard, whose networks are in parts; leave one of them out")
     if recipe.batch_size % processes.count():
         raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
     with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
