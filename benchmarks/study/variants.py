@@ -339,6 +339,12 @@ _BEST = (
     "simclr at 24 px, temperature 0.1, rate 0.002",
     "best: teacher also 16 px",
 )
-_KEPT = ("half: demo/hnpm", "half: all pairs", "half: Eq. 4, alpha ratio 1, threshold 1")
+_KEPT = (
+    "half: demo/hnpm",
+    "half: all pairs",
+    "half: Eq. 4, alpha ratio 1, threshold 1",
+    "half: Eq. 4, alpha ratio 0.125, threshold 1",
+    "half: Eq. 4, alpha ratio 0.125, threshold 0.15",
+)
 for _group, _names in (("best", _BEST), ("kept", _KEPT)):
     GROUPS[_group] = tuple(v for group in list(GROUPS.values()) for v in group if v.name in _names)
