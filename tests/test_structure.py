@@ -1,6 +1,7 @@
 """The shape of the package: imports go one way, and the public names stay."""
 
 import ast
+import importlib.util
 from pathlib import Path
 
 import hardpair
@@ -74,6 +75,19 @@ def test_public_names():
     assert hardpair.__all__ == ["METHODS", "build_encoder", "load_encoder"]
     assert all(hasattr(hardpair, name) for name in hardpair.__all__)
     assert {"dissimilarity", "hard_negatives", "hnpm_loss", "normalise"} <= set(losses.__all__)
+
+
+def test_benchmarks_and_scripts_ask_for_names_that_are_there():
+    """Nobody runs them all, so that a name changed here would be missed there for long."""
+    repository = SOURCE.parent.parent
+    files = [file for folder in ("benchmarks", "scripts") for file in (repository / folder).rglob("*.py")]
+    assert len(files) > 20
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "hardpair":
+                names = vars(importlib.import_module(node.module))
+                missing = {alias.name for alias in node.names} - names.keys()
+                assert all(importlib.util.find_spec(f"{node.module}.{name}") for name in missing), (file, missing)
 
 
 def test_no_file_grows_too_long():

@@ -16,7 +16,7 @@ from torchvision.transforms.functional import to_pil_image
 
 from hardpair.data import Images
 from hardpair.evaluate import knn, linear
-from hardpair.evaluate.features import extract
+from hardpair.evaluate.features import outputs
 from hardpair.models import Encoder, build_encoder, load_encoder
 from hardpair.recipes import Recipe
 from hardpair.train.trainer import Trainer
@@ -128,6 +128,6 @@ def judge(encoder: Encoder, train: Images, test: Images) -> dict[str, float]:
     """Top-1 of knn and linear, fitted on the training images and tested on the test images."""
     assert train.labels is not None
     assert test.labels is not None
-    fitted, tested = (extract(encoder, images, CPU) for images in (train, test))
+    fitted, tested = (outputs(encoder.eval(), images, CPU) for images in (train, test))
     sets = (fitted, train.labels), (tested, test.labels)
     return {"knn": knn(*sets)["top1"], "linear": linear(*sets)["top1"]}
