@@ -4,7 +4,7 @@
     python benchmarks/study/run.py map head mining
     python benchmarks/study/run.py map --table                   the results so far, as a table
 
-Each variant (variants.py) is trained on 10,000 class-balanced training images of CIFAR-10 without their labels, then
+Each variant (groups.py) is trained on 10,000 class-balanced training images of CIFAR-10 without their labels, then
 judged by knn and linear, fitted on those images and tested on 10,000 *other training images*: the test set has no
 part in any choice. The lines go to results/study.jsonl, one for each variant's name and seed. Stop it when you like;
 the next start goes on with what is missing. Two may share the work: --part 0/2 and --part 1/2.
@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 import tyro
-from variants import GROUPS, Variant
+from groups import GROUPS
+from variants import Variant
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.evaluate import knn, linear
@@ -42,7 +43,7 @@ class Options:
     """The study of HNPM's settings.
 
     Args:
-        groups: which groups of variants, of those in variants.py.
+        groups: which groups of variants, of those in groups.py.
         seeds: how many, from 0.
         part: which part of how many, for two processes that share the work.
         table: print the results so far instead of training.

@@ -44,18 +44,21 @@ class Images:
     @property
     def pixels(self) -> Tensor:
         """All of them, uint8 (N, 3, S, S): a copy where they are a selection, so prefer `batch` for large sets."""
-        return self.block if self.rows is None else self.block[self.rows]
+        return self.block if self.rows is None else self._pick(self.rows)
 
     def batch(self, rows: Tensor) -> Tensor:
         """The pixels of some: uint8 (n, 3, S, S)."""
-        rows = rows if self.rows is None else self.rows[rows]
-        return torch.from_numpy(self.block.numpy()[rows.numpy()])  # a fifth of what torch takes, which picks pixels
+        return self._pick(rows if self.rows is None else self.rows[rows])
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """The pixels of all, so many at a time and in order."""
         for start in range(0, len(self), size):
             part = slice(start, start + size)
-            yield self.block[part if self.rows is None else self.rows[part]]
+            yield self.block[part] if self.rows is None else self._pick(self.rows[part])
+
+    def _pick(self, rows: Tensor) -> Tensor:
+        """Rows of the block. numpy copies whole images, where torch's index goes from pixel to pixel."""
+        return torch.from_numpy(self.block.numpy()[rows.numpy()])
 
     def select(self, rows: Tensor) -> "Images":
         """The images at the given rows, in that order. No pixel is copied, however many there are."""

@@ -182,7 +182,7 @@ def _judge_control(trial: Trial, bench: Bench) -> Judgement:
     """The random encoder's turn; methods of one shape and seed have the same one, which need not be judged for each."""
     facts = _facts(trial, bench, bench.control())
     key = json.dumps(facts)
-    if key not in CONTROLS or trial.own:
+    if key not in CONTROLS:
         found = bench.kept.recall(facts, lambda: asdict(_try_control(trial, bench)), is_judgement)
         CONTROLS[key] = Judgement(**found)
     return CONTROLS[key]

@@ -30,10 +30,7 @@ def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
     """
     if type(method).hard_pairs is Method.hard_pairs:  # it mines nothing, so no views are made to find that out
         return
-    found = _mine(method, images, draw.within("gallery"))
-    if found is None:
-        return
-    anchor, negative, distance, candidates = found
+    anchor, negative, distance, candidates = _mine(method, images, draw.within("gallery"))
     batch_size = processes.count() * len(draw.positions)
     content = {
         "images": whole_batches(images, batch_size) * batch_size,
@@ -55,7 +52,7 @@ def whole_batches(images: Images, batch_size: int) -> int:
 
 
 @torch.no_grad()
-def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int] | None:
+def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int]:
     anchors, negatives, distances, candidates = [], [], [], 0
     batch_size, device = processes.count() * len(draw.positions), draw.positions.device
     order = epoch_order(len(images), seed=draw.seed, epoch=0)
@@ -64,8 +61,6 @@ def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, T
         own = processes.own_rows(ids)
         views = method.views(images.batch(own).to(device), replace(draw, step=step, rows=own.to(device)))
         pairs = _pairs(method, views, device)
-        if pairs is None:
-            return None
         anchors.append(ids[pairs.anchor.cpu()])
         negatives.append(ids[pairs.negative.cpu()])
         distances.append(pairs.distance.cpu())
@@ -73,7 +68,7 @@ def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, T
     return torch.cat(anchors), torch.cat(negatives), torch.cat(distances), candidates
 
 
-def _pairs(method: Method, views: list[Tensor], device: torch.device) -> Pairs | None:
+def _pairs(method: Method, views: list[Tensor], device: torch.device) -> Pairs:
     """Those of a batch; where the memory of one process is too small, no other goes on to wait for it."""
     pairs, short = None, False
     try:
@@ -84,6 +79,7 @@ def _pairs(method: Method, views: list[Tensor], device: torch.device) -> Pairs |
         short = True
     if processes.any_says(short, device=device)[0]:
         raise MemoryError
+    assert pairs is not None
     return pairs
 
 

@@ -23,9 +23,9 @@ def effective_rank(features: Tensor) -> Tensor:
     if not bool(centred.isfinite().all()):
         return centred.new_full((), torch.nan)
     gram = centred.T @ centred if centred.shape[1] < len(centred) else centred @ centred.T
-    try:
+    try:  # on a GPU it may not converge, and a figure for the log is no reason to end a run
         values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # it may not converge; no reason to end a run
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # torch has it, but its types leave it out
         return centred.new_full((), torch.nan)
     shares = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
     return torch.exp(torch.special.entr(shares).sum())

@@ -77,8 +77,8 @@ class Stepper:
         self.optimiser = build_optimiser(self.method, recipe, self.method.constant_rate())
         self.trained = [p for p in self.method.parameters() if p.requires_grad]
         self.positions = processes.own_rows(torch.arange(recipe.batch_size, device=device))
-        self.statistics = [b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)]
-        self.statistics_before = [torch.empty_like(b) for b in self.statistics]
+        self.statistics = _by_type([b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)])
+        self.statistics_before = [[torch.empty_like(b) for b in group] for group in self.statistics]
         self.epoch = -1
         self.fetcher = Fetcher(images, self.total, device)
         if processes.count() > 1 and not shard:
@@ -124,15 +124,22 @@ class Stepper:
         At every step, though only saving reads them: a resumed run, which begins with the mean, would otherwise end
         with other last bits. They are sent all at once.
         """
-        drifting = [b for b in self.statistics if b.is_floating_point()]
-        if processes.count() > 1 and drifting and not self.method.whole_batch_norm:
-            means = processes.mean(torch.cat(drifting)).split([len(b) for b in drifting])
-            _copy(list(means), drifting)
+        if processes.count() == 1 or self.method.whole_batch_norm:
+            return
+        for group in self.statistics:
+            if group[0].is_floating_point():  # the others count batches
+                means = processes.mean(torch.cat(group)).split([len(b) for b in group])
+                torch._foreach_copy_(group, list(means))
 
 
-def _copy(source: list[Tensor], target: list[Tensor]) -> None:
-    for dtype in {t.dtype for t in target}:  # of one type at a time: of several, a GPU would copy one after the other
-        torch._foreach_copy_([t for t in target if t.dtype == dtype], [s for s in source if s.dtype == dtype])
+def _by_type(tensors: list[Tensor]) -> list[list[Tensor]]:
+    """Groups of one type of numbers each: tensors of several types a GPU would copy one after the other."""
+    return [[t for t in tensors if t.dtype == dtype] for dtype in dict.fromkeys(t.dtype for t in tensors)]
+
+
+def _copy(source: list[list[Tensor]], target: list[list[Tensor]]) -> None:
+    for own, other in zip(target, source, strict=True):
+        torch._foreach_copy_(own, other)
 
 
 def averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
