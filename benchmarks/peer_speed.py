@@ -1,14 +1,15 @@
 """How much faster than lightly do we train?
 
-    python benchmarks/peer_speed.py                  images a second; about five minutes
+    python benchmarks/peer_speed.py                  images a second; about eight minutes
     python benchmarks/peer_speed.py --learning       also the seconds to an accuracy; about ten more
     python benchmarks/peer_speed.py --data sample    without CIFAR-10
 
 Same encoder (resnet10 of width .25), images, batch (160) and size of views (32 px) for all. lightly's side is its own
-transforms on PIL images, DataLoader with two workers, heads and losses (peer/lightly_side.py). They take turns of some
-seconds in one run, after a few steps that do not count, since lightly's workers have some batches ready by then; the
-best turn of each counts. Goals: HNPM 4.5 times lightly's BYOL and 3.5 times its SimCLR; our BYOL and SimCLR twice
-lightly's.
+transforms on PIL images, DataLoader with two workers, heads and losses (peer/lightly_side.py), with tensors laid out
+as its own pipelines have them, and once more with channels last, as ours. HNPM is there once more, too, with the views
+of its recipe: 24 px, and the teacher's small one. Each is a process of its own; they take turns of some seconds in one
+run, after a few steps that do not count, since lightly's workers have some batches ready by then; the best turn of each
+counts. Goals: HNPM 4.5 times lightly's BYOL and 3.5 times its SimCLR; our BYOL and SimCLR twice lightly's.
 
 Learning: lightly's SimCLR learns from 10,000 images for 10 epochs, with our Adam, which suits it better than its own
 optimiser (docs/log.md). Our default recipe, whose views and batches are smaller, then trains for 1, 2, 3, ... epochs
@@ -18,9 +19,12 @@ lightly's seconds.
 Needs the extra: pip install "hardpair[bench]".
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -29,10 +33,13 @@ from peer.training import CPU, Lightly, judge, train_lightly, train_ours
 from record import record
 
 from hardpair.data import Images, hold_out, open_images
+from hardpair.memory import keep_freed_memory
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.train.step import Stepper
 
 PAIRS = (("hnpm", "byol", 4.5), ("hnpm", "simclr", 3.5), ("byol", "byol", 2.0), ("simclr", "simclr", 2.0))
+OURS = ("hnpm", "hnpm, views of its recipe", "byol", "simclr")
+THEIRS = ("byol", "simclr", "byol, channels last", "simclr, channels last")
 READY = 6  # lightly's workers have four batches ready when a turn begins
 
 
@@ -47,6 +54,7 @@ class Options:
         seconds: of a turn.
         turns: how many for each.
         learning: measure the seconds to an accuracy, too.
+        only: be the one of this name, and take a turn for every line that is read.
     """
 
     data: str = "cifar10"
@@ -55,6 +63,7 @@ class Options:
     seconds: float = 12.0
     turns: int = 4
     learning: bool = False
+    only: str = ""
 
 
 def our_recipe(method: str) -> Recipe:
@@ -64,40 +73,68 @@ def our_recipe(method: str) -> Recipe:
     return replace(recipe, batch_size=160, view_size=1.0, epochs=1000, settings=settings)
 
 
-def our_steps(recipe: Recipe, images: Images) -> Iterator[None]:
+def our_steps(name: str, images: Images) -> Iterator[None]:
     """Steps of ours without end."""
+    keep_freed_memory()  # as the command does
+    method, _, other = name.partition(", ")
+    recipe = replace(find_recipe(f"demo/{method}"), batch_size=160, epochs=1000) if other else our_recipe(method)
     stepper = Stepper(recipe, images, CPU)
     for step in range(stepper.total):
         stepper.take(step)
         yield
 
 
-def lightly_steps(recipe: Recipe, images: Images) -> Iterator[None]:
+def lightly_steps(name: str, images: Images) -> Iterator[None]:
     """Steps of lightly's without end."""
-    lightly = Lightly(recipe, images, "adam")
+    method, _, other = name.partition(", ")
+    recipe = our_recipe(method)
+    lightly = Lightly(recipe, images, "adam", channels_last=bool(other))
     for _ in range(recipe.epochs):
         for _loss in lightly.epoch():
             yield
 
 
-def measure(options: Options, images: Images) -> dict[str, float]:
+def take_turns(options: Options, images: Images) -> None:
+    """One side: a turn for every line of input, and its images a second as a line of output."""
+    side, _, name = options.only.partition(" ")
+    steps = (our_steps if side == "hardpair" else lightly_steps)(name, images)
+    for _ in sys.stdin:
+        for _ in range(READY):
+            next(steps)
+        began, count = time.perf_counter(), 0
+        while time.perf_counter() - began < options.seconds:
+            next(steps)
+            count += 160
+        print(count / (time.perf_counter() - began), flush=True)
+
+
+def measure(options: Options) -> dict[str, float]:
     """Images a second of each, its best turn."""
-    runs: dict[str, Iterator[None]] = {}
-    for method in ("hnpm", "byol", "simclr"):
-        runs[f"hardpair {method}"] = our_steps(our_recipe(method), images)
-    for method in ("byol", "simclr"):
-        runs[f"lightly {method}"] = lightly_steps(our_recipe(method), images)
-    best = dict.fromkeys(runs, 0.0)
+    names = [f"hardpair {name}" for name in OURS] + [f"lightly {name}" for name in THEIRS]
+    told = ["--data", options.data, "--data-root", str(options.data_root), "--images", str(options.images)]
+    told += ["--seconds", str(options.seconds)]
+    sides = {name: side([sys.executable, __file__, *told, "--only", name]) for name in names}
+    best = dict.fromkeys(names, 0.0)
     for _ in range(options.turns):
-        for name, steps in runs.items():
-            for _ in range(READY):
-                next(steps)
-            began, count = time.perf_counter(), 0
-            while time.perf_counter() - began < options.seconds:
-                next(steps)
-                count += 160
-            best[name] = max(best[name], count / (time.perf_counter() - began))
+        for name, process in sides.items():
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            best[name] = max(best[name], float(process.stdout.readline()))
+    for process in sides.values():
+        process.communicate()  # the end of its input is the end of its turns
     return best
+
+
+def of_method(method: str, names: tuple[str, ...]) -> list[str]:
+    """All ways in which a method is measured."""
+    return [name for name in names if name.partition(", ")[0] == method]
+
+
+def side(command: list[str]) -> subprocess.Popen[str]:
+    """A process that waits for its turns."""
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def seconds_to_accuracy(options: Options) -> dict[str, float]:
@@ -123,14 +160,18 @@ def seconds_to_accuracy(options: Options) -> dict[str, float]:
 def main() -> None:
     """Print tables."""
     options = tyro.cli(Options, description=__doc__)
-    images = open_images(f"{options.data}:{options.images}", "train", size=32, root=options.data_root)
-    rates = measure(options, images)
+    if options.only:
+        images = open_images(f"{options.data}:{options.images}", "train", size=32, root=options.data_root)
+        take_turns(options, images)
+        return
+    rates = measure(options)
     print(f"training, images a second, {torch.get_num_threads()} threads")
     for name, rate in rates.items():
-        print(f"  {name:16} {rate:6.0f}")
+        print(f"  {name:34} {rate:6.0f}")
     for ours, theirs, goal in PAIRS:
-        ratio = rates[f"hardpair {ours}"] / rates[f"lightly {theirs}"]
-        print(f"  hardpair {ours} ÷ lightly {theirs}: {ratio:.2f} (goal {goal})", flush=True)
+        for name, other in product(of_method(ours, OURS), of_method(theirs, THEIRS)):
+            ratio = rates[f"hardpair {name}"] / rates[f"lightly {other}"]
+            print(f"  hardpair {name} ÷ lightly {other}: {ratio:.2f} (goal {goal})", flush=True)
     record("peer_speed", {"images_a_second": rates})
     if options.learning:
         print("seconds to the kNN accuracy of lightly's SimCLR after ten epochs")

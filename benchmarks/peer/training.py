@@ -53,13 +53,18 @@ class Pictures(Dataset[list[Tensor]]):
 
 
 class Lightly:
-    """The recipe's method by lightly, with the recipe's encoder, batch, epochs and seed."""
+    """The recipe's method by lightly, with the recipe's encoder, batch, epochs and seed.
 
-    def __init__(self, recipe: Recipe, images: Images, optimiser: str) -> None:
+    lightly's own pipelines have tensors in torch's usual layout; channels last is faster here.
+    """
+
+    def __init__(self, recipe: Recipe, images: Images, optimiser: str, *, channels_last: bool) -> None:
         torch.manual_seed(recipe.seed)  # the same initial weights as ours
         self.recipe = recipe
         self.encoder = build_encoder(recipe.encoder, width=recipe.width, small_images=recipe.small_images)
-        self.method = LIGHTLY[recipe.method](self.encoder).to(memory_format=torch.channels_last).train()
+        self.method = LIGHTLY[recipe.method](self.encoder).train()
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+        self.method.to(memory_format=self.layout)
         pictures = Pictures(images, TRANSFORMS[recipe.method]())
         self.loader: DataLoader[list[Tensor]] = DataLoader(
             pictures, recipe.batch_size, shuffle=True, drop_last=True, num_workers=WORKERS, persistent_workers=True
@@ -73,14 +78,15 @@ class Lightly:
     def epoch(self) -> Iterator[Tensor]:
         """The losses of an epoch's steps, each step done when its loss is asked for."""
         for views in self.loader:
-            yield _step(self.method, views, self.rule, self.by_step, self.clip)
+            laid_out = [view.contiguous(memory_format=self.layout) for view in views]
+            yield _step(self.method, laid_out, self.rule, self.by_step, self.clip)
         if self.by_epoch is not None:
             self.by_epoch.step()
 
 
 def train_lightly(recipe: Recipe, images: Images, optimiser: str) -> tuple[Encoder, float]:
     """From beginning to end. The encoder and the seconds of training."""
-    lightly = Lightly(recipe, images, optimiser)
+    lightly = Lightly(recipe, images, optimiser, channels_last=False)
     began = time.perf_counter()
     for epoch in range(recipe.epochs):
         _report(epoch, recipe.epochs, list(lightly.epoch()), time.perf_counter() - began)
@@ -105,8 +111,7 @@ def _adam(
 def _step(
     method: nn.Module, views: list[Tensor], rule: torch.optim.Optimizer, by_step: LRScheduler | None, clip: float
 ) -> Tensor:
-    first, second = (view.contiguous(memory_format=torch.channels_last) for view in views)
-    loss: Tensor = method(first, second)
+    loss: Tensor = method(*views)
     rule.zero_grad(set_to_none=True)
     loss.backward()
     if clip:

@@ -43,7 +43,7 @@ def pretrain(arguments: Sequence[str]) -> int:
     from hardpair import processes
     from hardpair.train import pretrain as train
 
-    use_threads(place.threads)
+    prepare_to_compute(place.threads)
     outcome = train(
         recipe,
         run,
@@ -86,7 +86,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     from hardpair.train import pick_device
     from hardpair.train.group import process_group
 
-    use_threads(options.threads)
+    prepare_to_compute(options.threads)
     device = pick_device(options.device)
     with process_group(device):
         evaluate_run(
@@ -127,7 +127,7 @@ def compare(arguments: Sequence[str]) -> int:
     options = parse(Compare, arguments, "hardpair compare")
     from hardpair.compare.run import compare_methods
 
-    use_threads(options.threads)
+    prepare_to_compute(options.threads)
     return ended(compare_methods(options, shlex.join(["hardpair", "compare", *arguments])))
 
 
@@ -138,7 +138,7 @@ def ablate(arguments: Sequence[str]) -> int:
     options = parse(Ablate, arguments, "hardpair ablate")
     from hardpair.ablate.run import run_ablation
 
-    use_threads(options.threads)
+    prepare_to_compute(options.threads)
     return ended(run_ablation(options, shlex.join(["hardpair", "ablate", *arguments])))
 
 
@@ -180,6 +180,7 @@ def doctor(arguments: Sequence[str]) -> int:
     options = parse(Doctor, arguments, "hardpair doctor")
     from hardpair.doctor.run import run_doctor
 
+    prepare_to_compute(threads=0)
     return run_doctor(options)
 
 
@@ -238,11 +239,14 @@ def run_verb(words: Sequence[str]) -> int:
     return VERBS[verb](arguments)
 
 
-def use_threads(count: int) -> None:
-    """Set torch's threads, where asked to."""
-    if count < 0:
-        raise UserError(f"threads: must be 0 (torch's choice) or more, not {count}")
-    if count:
+def prepare_to_compute(threads: int) -> None:
+    """Set torch's threads, where asked to, and keep freed memory for the next step."""
+    if threads < 0:
+        raise UserError(f"threads: must be 0 (torch's choice) or more, not {threads}")
+    from hardpair.memory import keep_freed_memory
+
+    keep_freed_memory()
+    if threads:
         import torch
 
-        torch.set_num_threads(count)
+        torch.set_num_threads(threads)

@@ -1,0 +1,94 @@
+"""What it is worth on a CPU that a process keeps the memory it frees (src/hardpair/memory.py).
+
+    python benchmarks/freed_memory.py
+
+Steps of HNPM and features, each in a process that keeps freed memory and in one that does not, by turns; the ratio is
+that of the best times. Beside it the pages that the system handed out at each pass, which no other work disturbs.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from record import record
+
+from hardpair.data import open_images
+from hardpair.memory import keep_freed_memory
+from hardpair.models import build_encoder
+from hardpair.recipes import find_recipe
+from hardpair.train.step import Stepper
+
+CPU, TURNS, SECONDS = torch.device("cpu"), 3, 12.0
+
+
+def step(encoder: str, width: float) -> Callable[[], object]:
+    """A step of HNPM at 32 px with a batch of 160."""
+    demo = find_recipe("demo")
+    settings = {**demo.settings, "small_views": 0}
+    recipe = replace(demo, encoder=encoder, width=width, batch_size=160, view_size=1.0, settings=settings)
+    stepper = Stepper(recipe, open_images("sample", "train", size=32, root=Path()), CPU)
+    return lambda: stepper.take(0)
+
+
+def features(name: str, pixels: int, batch: int) -> Callable[[], object]:
+    """The forward of a ResNet in eval mode."""
+    encoder = build_encoder(name, small_images=pixels < 64).eval().to(memory_format=torch.channels_last)
+    images = torch.zeros(batch, 3, pixels, pixels).contiguous(memory_format=torch.channels_last)
+    return torch.no_grad()(lambda: encoder(images))
+
+
+WORK: dict[str, Callable[[], Callable[[], object]]] = {
+    "step, ResNet-10 of width .25, 32 px": lambda: step("resnet10", 0.25),
+    "step, ResNet-18, 32 px": lambda: step("resnet18", 1.0),
+    "features, ResNet-18, 32 px": lambda: features("resnet18", 32, 256),
+    "features, ResNet-50, 224 px": lambda: features("resnet50", 224, 32),
+}
+
+
+def measure(name: str, keep: bool) -> None:
+    """Print the best seconds of a pass and the pages of an average one."""
+    if keep:
+        assert keep_freed_memory(), "this C library has no such setting"
+    work = WORK[name]()
+    for _ in range(2):
+        work()
+    before, end, times = pages(), time.perf_counter() + SECONDS, []
+    while not times or time.perf_counter() < end:
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    print(json.dumps([min(times), (pages() - before) / len(times)]))
+
+
+def pages() -> int:
+    """How many the system has handed to this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def main() -> None:
+    """Print a line for each kind of work."""
+    if len(sys.argv) > 1:
+        measure(sys.argv[1], sys.argv[2] == "keep")
+        return
+    found = {}
+    for name in WORK:
+        best = {"keep": (float("inf"), 0.0), "free": (float("inf"), 0.0)}
+        for _ in range(TURNS):
+            for way, known in best.items():
+                command = [sys.executable, __file__, name, way]
+                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                best[way] = min(known, tuple(json.loads(said)))
+        ratio = best["free"][0] / best["keep"][0]
+        found[name] = {**{way: {"seconds": s, "pages": p} for way, (s, p) in best.items()}, "ratio": ratio}
+        print(f"{name}: {ratio:.2f} times as fast; pages {best['free'][1]:,.0f} → {best['keep'][1]:,.0f}", flush=True)
+    record("freed_memory", found)
+
+
+if __name__ == "__main__":
+    main()
