@@ -30,9 +30,12 @@ def linear(
     kept, held = hold_out(labels, share=held_share, seed=seed)
     if not len(held):
         raise UserError("linear: no class has two training images, so the strength cannot be chosen")
-    scale = Standardise(features[kept])
-    fits = regression_path(scale(features[kept]), labels[kept], strengths)
-    best = first_best([top_1(predict(scale(features[held]), weight), labels[held]) for weight in fits])
+    fitted = features[kept]
+    scale = Standardise(fitted)
+    fits = regression_path(scale(fitted), labels[kept], strengths)
+    del fitted
+    judged = scale(features[held])
+    best = first_best([top_1(predict(judged, weight), labels[held]) for weight in fits])
     scale = Standardise(features)
     weight = regression_path(scale(features), labels, strengths[: best + 1])[-1]  # along the same path as chosen
     return {**accuracies(predict(scale(test[0]), weight), test[1]), "strength": strengths[best]}
@@ -53,4 +56,4 @@ class Standardise:
 
     def __call__(self, features: Tensor) -> Tensor:
         """Standardise features by the statistics of those this was made from."""
-        return (features - self.mean) * self.scale
+        return (features - self.mean).mul_(self.scale)

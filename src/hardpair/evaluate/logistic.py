@@ -94,8 +94,11 @@ class Axes:
 
     def turn(self, features: Tensor, kind: torch.dtype) -> Tensor:
         """Coordinates along the axes, and a one for the bias: (N, D) → (N, R + 1)."""
-        turned = (features.to(kind) - self.mean.to(kind)) @ self.axes.to(kind)
-        return torch.cat([turned, turned.new_ones(len(turned), 1)], dim=1)
+        mean, axes = self.mean.to(kind), self.axes.to(kind)
+        turned = features.new_ones(len(features), axes.shape[1] + 1, dtype=kind)
+        for part, out in zip(features.split(AT_ONCE), turned.split(AT_ONCE), strict=True):  # no second copy of them all
+            out[:, :-1] = (part.to(kind) - mean) @ axes
+        return turned
 
     def turn_back(self, weight: Tensor) -> Tensor:
         """The weights (D + 1, C), float32, that do to features what (R + 1, C) do to their coordinates."""
