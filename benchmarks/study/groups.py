@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from search import searched
+from search import again, searched
 from variants import BEFORE, Variant, fields, now, now_trial, rival, simclr, small, small40, soft, trial
 
 
@@ -203,7 +203,7 @@ GROUPS["now"] = (
     now_trial("tau from .5 to 1", tau_end=1.0),
     now_trial("symmetric, three epochs", epochs=3, symmetric=True),
 )
-GROUPS["search"] = searched()
+GROUPS["search"], GROUPS["again"] = searched(), again()
 GROUPS["mapnow"] = (*_map_now(), *_map_of_eq4())
 
 # To be run over several seeds.

@@ -1,8 +1,9 @@
 """Recipes for the 5,000 bundled photos and two CPU cores, one function each: every method under the same conditions.
 
-Encoder, optimiser, epochs and, where a method leaves the choice open, views and the sizes of heads are the same, so
-that a comparison compares methods. Settings that only make sense at scale (queues, momenta) are made smaller. Costs are
-in forwards of the whole image; views are smaller.
+Encoder, optimiser, epochs and, where a method leaves the choice open, views are the same, so that a comparison compares
+methods; batch, learning rate and head are what served each best in a search that was the same for those of the
+comparison (docs/log.md). Settings that only make sense at scale (queues, momenta) are made smaller. Costs are in
+forwards of the whole image; views are smaller.
 """
 
 from typing import Any
@@ -25,8 +26,7 @@ WORKING: dict[str, Setting] = {
 
 
 def _demo(method: str, settings: dict[str, Setting], *, batch_size: int = 160, learning_rate: float = 2e-3) -> Recipe:
-    # Views of 24 px cost about half as much as views of 32, and the epochs they pay for are worth more. Small batches
-    # make more steps; each method has the batch and rate that were best for it where several were tried (docs/log.md).
+    # Views of 24 px cost about half as much as views of 32, and the epochs they pay for are worth more.
     fields: dict[str, Any] = {"encoder": "resnet10", "width": 0.25, "view_size": 0.75, "epochs": 25}
     fields |= {"batch_size": batch_size, "learning_rate": learning_rate}
     return Recipe(name=f"demo/{method}", method=method, settings=settings, **fields)
@@ -43,13 +43,13 @@ def hnpm() -> Recipe:
 
 
 def simclr() -> Recipe:
-    """SimCLR with the demo's views and head.
+    """SimCLR with the demo's views, and a wider head than its published one.
 
     Command:  hardpair pretrain demo/simclr
     Cost:     3.4 forwards an image.
     Expected: docs/log.md, the comparison on the sample.
     """
-    return _demo("simclr", {"view": "balanced", "temperature": 0.1, "head_hidden": 512}, batch_size=80)
+    return _demo("simclr", {"view": "balanced", "temperature": 0.1, "head_hidden": 1024}, learning_rate=4e-3)
 
 
 def simclrv2() -> Recipe:
@@ -70,7 +70,7 @@ def moco() -> Recipe:
     Expected: docs/log.md, the comparison on the sample.
     """
     memory: dict[str, Setting] = {"queue": 1024, "momentum": 0.99}
-    return _demo("moco", {"view": "balanced", "head_hidden": 512, **memory, "temperature": 0.1}, batch_size=80)
+    return _demo("moco", {"view": "balanced", "head_hidden": 512, **memory, "temperature": 0.1}, batch_size=40)
 
 
 def byol() -> Recipe:
