@@ -1,4 +1,4 @@
-"""What it is worth on a CPU that a process keeps the memory it frees (src/hardpair/memory.py).
+"""What it is worth on a CPU that a process keeps the memory it frees (src/hardpair/machine.py).
 
     python benchmarks/freed_memory.py
 
@@ -19,7 +19,7 @@ import torch
 from record import record
 
 from hardpair.data import open_images
-from hardpair.memory import keep_freed_memory
+from hardpair.machine import keep_freed_memory
 from hardpair.models import build_encoder
 from hardpair.recipes import find_recipe
 from hardpair.train.step import Stepper

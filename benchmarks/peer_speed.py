@@ -33,7 +33,7 @@ from peer.training import CPU, Lightly, judge, train_lightly, train_ours
 from record import record
 
 from hardpair.data import Images, hold_out, open_images
-from hardpair.memory import keep_freed_memory
+from hardpair.machine import keep_freed_memory
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.train.step import Stepper
 

@@ -23,7 +23,7 @@ LAYERS = [
     "doctor",
     "cli",
 ]
-FREE = {"arguments", "errors", "files", "options", "pixels", "processes", "words"}
+FREE = {"arguments", "errors", "files", "machine", "options", "pixels", "processes", "words"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hardpair.arguments import parse
 from hardpair.errors import UserError, after_a_stop, in_words, nearest
+from hardpair.machine import prepare_to_compute
 from hardpair.options import Evaluate, Pack, Place, Plan, Recipes, Report
 
 HELP = """hardpair: learn image representations without labels, and prove how good they are
@@ -237,16 +238,3 @@ def run_verb(words: Sequence[str]) -> int:
     if verb not in ("pretrain", "evaluate") and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"{verb}: works in one process; start it without torchrun")
     return VERBS[verb](arguments)
-
-
-def prepare_to_compute(threads: int) -> None:
-    """Set torch's threads, where asked to, and keep freed memory for the next step."""
-    if threads < 0:
-        raise UserError(f"threads: must be 0 (torch's choice) or more, not {threads}")
-    from hardpair.memory import keep_freed_memory
-
-    keep_freed_memory()
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)

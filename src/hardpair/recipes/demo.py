@@ -46,7 +46,7 @@ def simclr() -> Recipe:
     """SimCLR with the demo's views, and a wider head than its published one.
 
     Command:  hardpair pretrain demo/simclr
-    Cost:     3.4 forwards an image.
+    Cost:     3.5 forwards an image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("simclr", {"view": "balanced", "temperature": 0.1, "head_hidden": 1024}, learning_rate=4e-3)

@@ -8,7 +8,7 @@ import pytest
 ROUNDS, BLOCK, PAGE = 20, 48 << 20, 4096
 PROGRAM = f"""
 import ctypes, resource
-from hardpair.memory import keep_freed_memory
+from hardpair.machine import keep_freed_memory
 {{prepare}}
 c = ctypes.CDLL(None)
 c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

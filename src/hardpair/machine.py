@@ -1,11 +1,24 @@
-"""What the C library does with memory that is given back to it."""
+"""What is settled with the machine before anything is computed: threads, and what becomes of freed memory."""
 
 import ctypes
 import sys
 
+from hardpair.errors import UserError
+
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt's names for them, in malloc.h
 NEVER = -1
 LARGE = 1 << 30  # bytes; what is larger still goes back to the system at once
+
+
+def prepare_to_compute(threads: int) -> None:
+    """Set torch's threads, where asked to, and keep freed memory for the next step."""
+    if threads < 0:
+        raise UserError(f"threads: must be 0 (torch's choice) or more, not {threads}")
+    keep_freed_memory()
+    if threads:
+        import torch  # here, since it takes seconds
+
+        torch.set_num_threads(threads)
 
 
 def keep_freed_memory() -> bool:
