@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardpair.views import POLICIES, Draw, augmented_view, fused, view
+from hardpair.views import POLICIES, Draw, augmented_view, fused, loops
 from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.view import batched_view
 
@@ -100,5 +100,17 @@ def test_a_fault_in_a_thread_is_not_lost(monkeypatch):
 def test_without_numba_views_are_the_same(monkeypatch):
     images, draw = photos(0, 20, 24), Draw(3, 1, torch.arange(20), size=18)
     with_it = augmented_view(images, POLICIES["balanced"], draw)
-    monkeypatch.setattr(view, "HAS_NUMBA", False)
+    monkeypatch.setattr(loops, "HAS_NUMBA", False)
     torch.testing.assert_close(augmented_view(images, POLICIES["balanced"], draw), with_it, rtol=0, atol=CLOSE)
+
+
+@given(
+    st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.lists(st.integers(0, 2**50), min_size=1), st.integers(1, 40)
+)
+@settings(max_examples=50)
+def test_random_numbers_are_the_same_to_the_bit(seed, step, positions, count):
+    draw = Draw(seed, step, torch.tensor(positions)).within("first", "second")
+    with_it = draw.uniforms("colour", count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "HAS_NUMBA", False)
+        assert torch.equal(draw.uniforms("colour", count), with_it)

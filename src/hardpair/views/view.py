@@ -1,7 +1,5 @@
 """Turn a uint8 batch into a view, each image with its own random parameters."""
 
-import importlib.util
-
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -10,11 +8,10 @@ from hardpair.pixels import MEAN, STD
 from hardpair.views import colour, geometry
 from hardpair.views.constants import constant
 from hardpair.views.draw import Draw
+from hardpair.views.loops import compiled_loops_on
 from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
-
-HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def plain_view(images: Tensor, size: int = 0) -> Tensor:
@@ -29,8 +26,7 @@ def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
     """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, T, T), T the size that the draw asks for."""
     size = images.shape[-1]
     chosen, out = draw_parameters(policy, draw, size), draw.size or size
-    on_processor = images.device.type == "cpu" and torch.get_default_dtype() == torch.float32
-    if HAS_NUMBA and on_processor and not policy.randaugment:
+    if compiled_loops_on(images.device) and not policy.randaugment:
         from hardpair.views.fused import fused_view  # here, since numba takes a second to import
 
         width = blur_width(policy, out if policy.crop_first else size)
