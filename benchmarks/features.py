@@ -16,6 +16,7 @@ from record import record
 
 from hardpair.data import open_images
 from hardpair.evaluate.features import BATCH, features_of
+from hardpair.machine import keep_freed_memory
 from hardpair.models import build_encoder
 from hardpair.views import plain_view
 
@@ -49,6 +50,7 @@ def measure(name: str, width: float) -> tuple[float, float]:
 
 def main() -> None:
     """Print a line an encoder."""
+    keep_freed_memory()  # as the command does
     found = {}
     for name, width in (("resnet10", 0.25), ("resnet18", 0.25), ("resnet18", 1.0)):
         bare, whole = measure(name, width)

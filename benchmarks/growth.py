@@ -18,6 +18,7 @@ from record import record
 
 from hardpair.data import Images, open_images
 from hardpair.losses import hnpm_loss
+from hardpair.machine import keep_freed_memory
 from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.step import Stepper
@@ -63,6 +64,7 @@ def best(works: dict[str, Callable[[], object]], images: int) -> dict[str, float
 
 def main() -> None:
     """Print both tables."""
+    keep_freed_memory()  # as the command does
     few = open_images("sample", "train", size=32, root=Path())
     assert few.labels is not None
     rows = torch.arange(LARGE) % len(few)

@@ -1,13 +1,17 @@
 """Files as arrays, also those that no memory could hold."""
 
+import ctypes
+import mmap
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.lib.format import open_memmap
 
-from hardpair.data.mapping import map_file, row_writer
+from hardpair.data.mapping import map_file, read_ahead, row_writer
 
 
 def test_what_is_changed_stays_in_memory(tmp_path: Path) -> None:
@@ -63,3 +67,37 @@ def test_a_row_is_written_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with row_writer(block) as write:
         write(1, np.arange(1, 6, dtype=np.uint8))
     assert block.tolist() == [[0] * 5, [1, 2, 3, 4, 5]]
+
+
+def in_memory(row: torch.Tensor) -> bool:
+    """Whether the system has all pages of it at hand."""
+    start = row.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
+    length = row.data_ptr() + row.nbytes - start
+    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(length), pages) == 0
+    return all(page & 1 for page in pages)
+
+
+def test_rows_are_read_ahead(tmp_path: Path) -> None:
+    """All of them, before any is touched, and no others."""
+    file, rows = tmp_path / "rows", torch.tensor([700, 3, 250])
+    content = np.random.default_rng(0).integers(0, 256, (1000, 20_000), dtype=np.uint8)
+    content.tofile(file)
+    block = torch.from_numpy(map_file(file, content.shape, np.uint8))
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if in_memory(block[700]):
+        pytest.skip("this file system keeps all files in memory")
+    read_ahead(block, rows)
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not all(in_memory(block[row]) for row in rows):
+        time.sleep(0.01)
+    assert all(in_memory(block[row]) for row in rows)
+    assert not in_memory(block[500])
+    assert np.array_equal(block[rows], content[rows])
+
+
+def test_other_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", None)  # nothing is asked of the system
+    read_ahead(torch.zeros(4, 5000), torch.tensor([1, 2]))

@@ -197,7 +197,8 @@ def test_unknown_choice_is_refused(call):
 
 @pytest.mark.parametrize("most", [1, 7, 40, 100])
 @pytest.mark.parametrize("softness", [0.0, 0.2])
-def test_in_parts_is_the_same(monkeypatch, most, softness):
+@pytest.mark.parametrize("kept", [True, False])
+def test_in_parts_is_the_same(monkeypatch, most, softness, kept):
     """Distances made in parts of a few rows: the same loss, shares and gradients as all at once."""
     generator = torch.Generator().manual_seed(0)
     u, u_prime = (torch.randn(12, 5, dtype=torch.float64, generator=generator) for _ in range(2))
@@ -210,6 +211,7 @@ def test_in_parts_is_the_same(monkeypatch, most, softness):
 
     whole = result()
     monkeypatch.setattr(pairs, "MOST_DISTANCES", most)
+    monkeypatch.setattr(pairs, "MOST_KEPT", 1000 if kept else 0)
     in_parts = result()
     for name, value in whole[0].items():
         torch.testing.assert_close(in_parts[0][name], value, rtol=1e-13, atol=1e-13)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from hardpair.data.mapping import read_ahead
+
 Split = Literal["train", "test"]
 
 
@@ -58,6 +60,7 @@ class Images:
 
     def _pick(self, rows: Tensor) -> Tensor:
         """Rows of the block. numpy copies whole images, where torch's index goes from pixel to pixel."""
+        read_ahead(self.block, rows)
         return torch.from_numpy(self.block.numpy()[rows.numpy()])
 
     def select(self, rows: Tensor) -> "Images":

@@ -1,8 +1,7 @@
 """Sums over mined pairs of outputs, with a gradient by hand: for tens of thousands of rows without their matrix.
 
-Distances are made for some rows at a time, in memory that is used again, and made once more for the gradient. Where one
-time is enough, as it is in all but giant batches, the gradient's weights are kept instead. benchmarks/large_batch.py
-measures it.
+Distances are made for some rows at a time, in memory that is used again, and made once more for the gradient. In all
+but giant batches the gradient's weights are kept instead. benchmarks/large_batch.py measures it.
 """
 
 import math
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+MOST_KEPT = 2**26
+"""Pairs whose weights are kept for the gradient: 256 MB."""
 MOST_DISTANCES = 2**23
 """Pairs that are compared at a time: 32 MB of distances. More are no faster; with fewer the gradients of all candidates
 are gone through more often."""
@@ -55,10 +56,10 @@ class _Sum(Function):
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, candidates: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
         figures, counts = anchors.new_empty(2, len(anchors)).unbind()
-        for rows, distance, mined in _tiles(anchors, candidates, pool):
+        ctx.weights = _room_for_all(anchors, candidates)
+        for rows, distance, mined in _tiles(anchors, candidates, pool, masks=ctx.weights):
             counts[rows] = mined.sum(1)
             figures[rows] = distance.mul_(mined).sum(1)
-            ctx.weights = mined if len(mined) == len(anchors) else None
         ctx.save_for_backward(anchors, candidates)
         ctx.pool = pool
         ctx.mark_non_differentiable(counts)
@@ -80,14 +81,16 @@ class _LogSum(Function):
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, candidates: Tensor, pool: Pool, softness: float) -> tuple[Tensor, Tensor]:
         figures, counts = anchors.new_empty(2, len(anchors)).unbind()
-        for rows, distance, mined in _tiles(anchors, candidates, pool, own=math.inf):
+        ctx.weights = _room_for_all(anchors, candidates)
+        for rows, distance, mined in _tiles(anchors, candidates, pool, own=math.inf, distances=ctx.weights):
             counts[rows] = mined.sum(1)
             nearness = distance.div_(-softness)
             nearest = nearness.amax(1).clamp_min_(torch.finfo(nearness.dtype).min)  # a lone image has no other
             shares = nearness.sub_(nearest[:, None]).exp_().mul_(mined)
             sums = shares.sum(1)
             figures[rows] = torch.where(counts[rows] > 0, softness * (sums.log() + nearest), 0)
-            ctx.weights = shares.div_(sums.clamp_min_(TINY)[:, None]) if len(mined) == len(anchors) else None
+            if ctx.weights is not None:
+                shares.div_(sums.clamp_min_(TINY)[:, None])
         ctx.save_for_backward(anchors, candidates, figures)
         ctx.pool, ctx.softness = pool, softness
         ctx.mark_non_differentiable(counts)
@@ -107,19 +110,33 @@ class _LogSum(Function):
         return *gradients.both(), None, None
 
 
+def _room_for_all(anchors: Tensor, candidates: Tensor) -> Tensor | None:
+    """Memory for a number of every pair, unless there are too many of them."""
+    shape = len(anchors), len(candidates)
+    return anchors.new_empty(shape) if math.prod(shape) <= MOST_KEPT else None
+
+
 def _tiles(
-    anchors: Tensor, candidates: Tensor, pool: Pool, *, own: float = 0.0
+    anchors: Tensor,
+    candidates: Tensor,
+    pool: Pool,
+    *,
+    own: float = 0.0,
+    distances: Tensor | None = None,
+    masks: Tensor | None = None,
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Some rows of anchors at a time, their distances to all candidates, and 1 where these are mined, 0 elsewhere.
 
-    Both are to be used up at once. ``own`` stands in place of the distances of an image to itself.
+    Both are to be used up at once, except where memory for all of them is given. ``own`` stands in place of the
+    distances of an image to itself.
     """
     count, width = len(anchors), len(candidates)
     height = min(count, max(1, MOST_DISTANCES // width))
-    memory, squares = anchors.new_empty(2, height, width), candidates.square().sum(1)
+    memory = [anchors.new_empty(height, width) if given is None else given for given in (distances, masks)]
+    squares = candidates.square().sum(1)
     for start in range(0, count, height):
         rows = slice(start, min(start + height, count))
-        distance, mined = memory[:, : rows.stop - start]
+        distance, mined = (block[rows] if len(block) == count else block[: rows.stop - start] for block in memory)
         _distances(anchors[rows], candidates, squares, out=distance)
         torch.le(distance, pool.limit, out=mined)
         for first in range(0, width, pool.images):
