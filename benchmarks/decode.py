@@ -10,7 +10,6 @@ size. A decoder is as good as Pillow's reduced-size decoding where its error is 
 of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
 """
 
-import json
 import os
 import random
 import tempfile
@@ -27,6 +26,7 @@ import torch
 import tyro
 from numpy.typing import NDArray
 from PIL import Image
+from record import record
 from torch import Tensor
 from torch.nn.functional import interpolate
 from torchvision.io import ImageReadMode, decode_jpeg
@@ -38,8 +38,8 @@ from hardpair.data.layout import Listing
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[Path, int], Pixels]
-Work = Callable[[int], int]  # a pass over the files, to a size; returns how many they were
-TIMES = 8  # that a folder has each file: what is done once for a folder is then shared by a thousand files
+Work = Callable[[int], None]  # a pass over the files, to a size
+TIMES = 8  # that each file is decoded in a pass: what is done once for a folder is then shared by a thousand files
 AS_GOOD = 0.1  # of 255 levels: what torch's resize and Pillow's may differ by
 
 
@@ -55,7 +55,7 @@ class Options:
 
     folder: Path = Path("../shared/data/photos")
     sizes: tuple[int, ...] = (32, 96, 224)
-    repeats: int = 15
+    repeats: int = 7
 
 
 def centre(width: int, height: int) -> tuple[int, int, int, int]:
@@ -128,10 +128,9 @@ def error_of(decode: Decode, paths: list[Path], size: int) -> float:
 def one_by_one(decode: Decode, paths: list[Path]) -> Work:
     """A pass over the files in one thread."""
 
-    def run(size: int) -> int:
-        for path in paths:
+    def run(size: int) -> None:
+        for path in TIMES * paths:
             decode(path, size)
-        return len(paths)
 
     return run
 
@@ -140,22 +139,22 @@ def into_cache(root: Path, paths: list[Path], threads: int) -> Work:
     """A pass as a training begins with it: all files into a new entry of the cache."""
     listing = Listing(root, TIMES * [str(path.relative_to(root)) for path in paths], None, ())
 
-    def run(size: int) -> int:
+    def run(size: int) -> None:
         folder.THREADS = threads
-        return len(folder.read_listing(listing, "photos", size, whole=True))
+        folder.read_listing(listing, "photos", size, whole=True)
 
     return run
 
 
 def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dict[str, tuple[float, float]]:
-    """Seconds an image of the best passes of each, taken in turns: of all processors together, and on the clock."""
+    """Seconds of the best passes of each, taken in turns: of all processors together, and on the clock."""
     passes: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     draw = random.Random(0)
     for _ in range(repeats):
         for name in draw.sample(list(works), len(works)):
             core, clock = time.process_time(), time.perf_counter()
-            images = works[name](size)
-            passes[name].append(((time.process_time() - core) / images, (time.perf_counter() - clock) / images))
+            works[name](size)
+            passes[name].append((time.process_time() - core, time.perf_counter() - clock))
             for entry in cache.iterdir():
                 entry.unlink()
     return {name: (min(core for core, _ in of), min(clock for _, clock in of)) for name, of in passes.items()}
@@ -171,14 +170,14 @@ def compare(works: dict[str, Work], paths: list[Path], cache: Path, size: int, r
     print(f"  {'':36}  images/s of a core   ratio   error")
     lines = {}
     for name, (core, clock) in best.items():
-        rate, ratio, error = 1 / core, best[fastest][0] / core, errors.get(name)
+        rate, ratio, error = TIMES * len(paths) / core, best[fastest][0] / core, errors.get(name)
         print(f"  {name:36} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
-        lines[name] = {"rate": rate, "ratio": ratio, "rate_on_clock": 1 / clock, "error": error}
+        lines[name] = {"rate": rate, "ratio": ratio, "rate_on_clock": TIMES * len(paths) / clock, "error": error}
     return {"size": size, "fastest": fastest, "lines": lines}
 
 
 def main() -> None:
-    """Print a table a size, and all of it as JSON."""
+    """Print a table a size."""
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "The image decoding and encoding", DeprecationWarning)  # torchvision's is to go
@@ -193,7 +192,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hardpair-decode-") as cache:
         os.environ["HARDPAIR_CACHE"] = cache
         found = [compare(works, paths, Path(cache), size, options.repeats) for size in options.sizes]
-    print(json.dumps(found))
+    record("decode", {"files": len(paths), "found": found})
 
 
 if __name__ == "__main__":
