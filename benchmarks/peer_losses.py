@@ -94,14 +94,16 @@ def queue_cases(dtype: torch.dtype) -> Iterator[Case]:
 
 def method_cases() -> Iterator[Case]:
     """Whole methods: the loss they report, and lightly's on top of the same encoder and heads."""
-    for name, seed in product(("simclr", "moco", "byol", "simsiam"), SEEDS):
+    both_ways: dict[str, Any] = {"symmetric": True}
+    kinds = (("simclr", {}), ("moco", {}), ("moco", both_ways), ("byol", {}), ("simsiam", {}))
+    for (name, other), seed in product(kinds, SEEDS):
         torch.manual_seed(seed)
         encoder = build_encoder("resnet10", width=0.25, small_images=True)
-        method = METHODS[name](encoder, **find_recipe(f"demo/{name}").settings).double()
+        method = METHODS[name](encoder, **{**find_recipe(f"demo/{name}").settings, **other}).double()
         views = [torch.randn(16, 3, 16, 16, dtype=torch.float64) for _ in range(2)]
         given = [*views, torch.randperm(16)] if name == "moco" else views
         yield Case(
-            f"{name}, whole method",
+            f"{name}{' both ways' if other else ''}, whole method",
             [p for p in method.parameters() if p.requires_grad],
             lambda *_, method=method, given=given: method(given)["loss"],
             lambda *_, method=method, given=given, name=name: METHOD_LOSSES[name](method, *given),
@@ -115,15 +117,14 @@ def simclr(method: Any, first: Tensor, second: Tensor) -> Any:
 
 
 def moco(method: Any, first: Tensor, second: Tensor, shuffle: Tensor) -> Any:
-    """Both ways round, summed. The shuffle changes no key here, where batch norm sees the whole batch."""
+    """One way round, or both, summed. The shuffle changes no key here, where batch norm sees the whole batch."""
     del shuffle
-    assert method.symmetric
+    ways = [(first, second), (second, first)] if method.symmetric else [(first, second)]
     with torch.no_grad():
-        keys = method.averaged(second), method.averaged(first)
-    ways = zip((first, second), keys, strict=True)
-    return sum(
-        bank_loss(normalize(method.queue.keys, dim=1), method.temperature)(method.head(method.encoder(view)), key)
-        for view, key in ways
+        keys = [method.averaged(key) for _, key in ways]
+    return sum(  # a new bank each time, since it takes the keys in
+        bank_loss(normalize(method.queue.keys, dim=1), method.temperature)(method.head(method.encoder(query)), key)
+        for (query, _), key in zip(ways, keys, strict=True)
     )
 
 
@@ -195,14 +196,14 @@ def main() -> int:
     """Print a line a loss and precision; 1 if any differs."""
     torch.set_num_threads(1)  # small work; threads would only wait for each other
     worst = 0.0
-    print(f"{'':24}{'':10}{'cases':>6}{'loss':>11}{'gradient':>11}   largest difference to lightly's")
+    print(f"{'':30}{'':10}{'cases':>6}{'loss':>11}{'gradient':>11}   largest difference to lightly's")
     for dtype in PRECISIONS:
         groups = [loss_cases(dtype), queue_cases(dtype)] + ([method_cases()] if dtype == torch.float64 else [])
         for name, (count, loss, slope) in (row for group in groups for row in compare(group).items()):
-            print(f"{name:24}{str(dtype)[6:]:10}{count:6}{loss:11.1e}{slope:11.1e}", flush=True)
+            print(f"{name:30}{str(dtype)[6:]:10}{count:6}{loss:11.1e}{slope:11.1e}", flush=True)
             worst = max(worst, loss, slope)
         weights = lars_difference(1e-4, dtype)
-        print(f"{'LARS, weights, 20 steps':24}{str(dtype)[6:]:10}{1:6}{weights:11.1e}", flush=True)
+        print(f"{'LARS, weights, 20 steps':30}{str(dtype)[6:]:10}{1:6}{weights:11.1e}", flush=True)
         worst = max(worst, weights)
     print(
         f"without weight decay lightly's LARS is plain SGD and ours still adapts: {lars_difference(0, dtype):.1e} apart"
