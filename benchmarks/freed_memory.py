@@ -12,16 +12,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from record import record
+from whole_views import whole_views_recipe
 
 from hardpair.data import open_images
 from hardpair.machine import keep_freed_memory
 from hardpair.models import build_encoder
-from hardpair.recipes import find_recipe
 from hardpair.train.step import Stepper
 
 CPU, TURNS, SECONDS = torch.device("cpu"), 3, 12.0
@@ -29,9 +28,7 @@ CPU, TURNS, SECONDS = torch.device("cpu"), 3, 12.0
 
 def step(encoder: str, width: float) -> Callable[[], object]:
     """A step of HNPM at 32 px with a batch of 160."""
-    demo = find_recipe("demo")
-    settings = {**demo.settings, "small_views": 0}
-    recipe = replace(demo, encoder=encoder, width=width, batch_size=160, view_size=1.0, settings=settings)
+    recipe = whole_views_recipe(encoder=encoder, width=width, batch_size=160)
     stepper = Stepper(recipe, open_images("sample", "train", size=32, root=Path()), CPU)
     return lambda: stepper.take(0)
 

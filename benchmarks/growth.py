@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from record import record
+from whole_views import whole_views_recipe
 
 from hardpair.data import Images, open_images
 from hardpair.losses import hnpm_loss
@@ -30,9 +31,7 @@ TURNS = 6
 
 def stepper(images: Images, batch: int) -> Stepper:
     """One that is ready for a step."""
-    demo = find_recipe("demo")
-    settings = {**demo.settings, "small_views": 0}
-    return Stepper(replace(demo, batch_size=batch, view_size=1.0, settings=settings), images, pick_device("cpu"))
+    return Stepper(whole_views_recipe(batch_size=batch), images, pick_device("cpu"))
 
 
 def loss_alone(batch: int) -> Callable[[], None]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ import tyro
 from record import record
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
+from whole_views import whole_views_recipe
 
 from hardpair.data import open_images
 from hardpair.machine import keep_freed_memory
-from hardpair.recipes import find_recipe
 from hardpair.train.step import Stepper
 
 KINDS = {
@@ -88,11 +88,9 @@ def main() -> None:
     """Print the shares, the largest first."""
     options = tyro.cli(Options, description=__doc__)
     keep_freed_memory()  # as the command does
-    demo = find_recipe("demo")
-    settings = {**demo.settings, "small_views": 0}
-    recipe = replace(demo, encoder=options.encoder, width=options.width, batch_size=160, view_size=1.0)
+    recipe = whole_views_recipe(encoder=options.encoder, width=options.width, batch_size=160)
     images = open_images("sample", "train", size=32, root=Path())
-    stepper = Stepper(replace(recipe, settings=settings), images, torch.device("cpu"))
+    stepper = Stepper(recipe, images, torch.device("cpu"))
     method = stepper.method
     parts: dict[str, tuple[Any, str]] = {
         "views": (method, "views"),

@@ -12,15 +12,14 @@ ratios of neighbours, which slow minutes of a machine do not change. Goals: at m
 import itertools
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from record import record
+from whole_views import whole_views_recipe
 
 from hardpair.data import open_images
 from hardpair.machine import keep_freed_memory
-from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.meter import Meter
 from hardpair.train.step import Stepper
@@ -31,9 +30,7 @@ SECONDS = 60.0  # an encoder
 
 def measure(encoder: str, width: float) -> dict[str, float]:
     """Seconds of the bare work and of a whole step, and their ratios."""
-    demo = find_recipe("demo")
-    settings = {**demo.settings, "small_views": 0}
-    recipe = replace(demo, encoder=encoder, width=width, batch_size=160, view_size=1.0, settings=settings)
+    recipe = whole_views_recipe(encoder=encoder, width=width, batch_size=160)
     images = open_images("sample", "train", size=32, root=Path())
     stepper, meter = Stepper(recipe, images, pick_device("cpu")), Meter()
     method = stepper.method

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=np.generic)
 # Linux sets memory aside for a map that may be written to, and refuses one larger than all it has; of ours hardly a
 # page ever is. Python knows the flag by name only from 3.13 on.
 NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-_MAPPED: list[range] = []  # the addresses of all maps so far
+_MAPPED: list[range] = []  # the addresses of all maps so far; those of closed ones do no harm, since advice is free
 
 
 def map_file(path: Path, shape: tuple[int, ...], kind: type[T], *, offset: int = 0) -> NDArray[T]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 MOST_KEPT = 2**26
-"""Pairs whose weights are kept for the gradient: 256 MB."""
+"""Pairs whose weights are kept for the gradient: 256 MB, and as much again while it is made."""
 MOST_DISTANCES = 2**23
 """Pairs that are compared at a time: 32 MB of distances. More are no faster; with fewer the gradients of all candidates
 are gone through more often."""
