@@ -3,15 +3,18 @@
 import dataclasses
 import io
 import math
+from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
 from torch import nn
 
+from hardpair.data import open_images
 from hardpair.train.health import complaints, effective_rank, spread
 from hardpair.train.optimisers import build_optimiser, learning_rate
 from hardpair.train.progress import Display
+from hardpair.train.step import Stepper
 
 
 def test_cosine_with_warm_up(small_recipe):
@@ -30,6 +33,18 @@ def test_papers_cosine_is_torchs_stepped_by_epoch(small_recipe):
             assert learning_rate(recipe, 7 * epoch + step, 7) == pytest.approx(schedule.get_last_lr()[0])
         optimiser.step()
         schedule.step()
+
+
+@pytest.mark.parametrize(("clip", "share"), [(0.0, None), (1e6, None), (0.5, 0.5)])
+def test_a_step_is_as_long_as_the_clipped_gradient(small_recipe, clip, share):
+    """By plain descent: no clipping, none that is needed, and clipping to a half."""
+    recipe = dataclasses.replace(small_recipe, optimiser="sgd", weight_decay=0.0, learning_rate=0.1, clip=clip)
+    stepper = Stepper(recipe, open_images("sample", "train", size=8, root=Path()), torch.device("cpu"))
+    before = [p.detach().clone() for p in stepper.trained]
+    norm = stepper.take(0).outputs["gradient_norm"].item()
+    assert norm > 0.6  # of the gradient as it was
+    moved = torch.cat([(p - old).flatten() for p, old in zip(stepper.trained, before, strict=True)]).norm().item()
+    assert moved == pytest.approx(learning_rate(recipe, 0, stepper.steps_per_epoch) * (share or norm), rel=1e-4)
 
 
 def test_a_rank_that_cannot_be_computed_is_not_a_number(monkeypatch):

@@ -1,5 +1,6 @@
 """Views made image by image are those made by operations on the batch."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardpair.views import POLICIES, Draw, augmented_view, fused, loops
+from hardpair.views import POLICIES, Draw, augmented_view, fused, loops, team
 from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.view import batched_view
 
@@ -73,10 +74,20 @@ def test_parameters_beyond_any_policy(seed):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=CLOSE)
 
 
-def test_threads_share_the_batch_and_change_nothing(monkeypatch):
+@pytest.fixture(params=["torch's threads", "threads of our own"])
+def threads(request, monkeypatch):
+    """Both ways of sharing a batch, however small it is."""
+    monkeypatch.setattr(fused, "WORTH_A_THREAD", 1)
+    if request.param == "threads of our own":
+        monkeypatch.setattr(team, "_torchs_threads", lambda: None)
+    elif team._torchs_threads() is None:
+        pytest.skip("this torch has another OpenMP")
+
+
+@pytest.mark.usefixtures("threads")
+def test_threads_share_the_batch_and_change_nothing():
     images, draw = photos(0, 50, 24), Draw(3, 1, torch.arange(50))
     threads = torch.get_num_threads()
-    monkeypatch.setattr(fused, "WORTH_A_THREAD", 1)
     views = []
     try:
         for count in (1, 2, 3, 7):
@@ -87,14 +98,29 @@ def test_threads_share_the_batch_and_change_nothing(monkeypatch):
     assert all(torch.equal(views[0], other) for other in views[1:])
 
 
+@pytest.mark.usefixtures("threads")
 def test_a_fault_in_a_thread_is_not_lost(monkeypatch):
     def fail(*arrays):
         raise ValueError("no such view")
 
-    monkeypatch.setattr(fused, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(fused, "make_views", fail)
     with pytest.raises(ValueError, match="no such view"):
         augmented_view(photos(0, 8, 8), POLICIES["crop"], Draw(0, 0, torch.arange(8)))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_every_part_is_done_once_and_by_several_threads(parts):
+    """All wait for all: with fewer threads than parts this would not end."""
+    done, together = [], threading.Barrier(parts)
+
+    def work(part):
+        together.wait(timeout=20)
+        done.append((part, threading.get_ident()))
+
+    team.share(work, parts)
+    assert sorted(part for part, _ in done) == list(range(parts))
+    assert len({thread for _, thread in done}) == parts
 
 
 def test_without_numba_views_are_the_same(monkeypatch):
@@ -104,10 +130,28 @@ def test_without_numba_views_are_the_same(monkeypatch):
     torch.testing.assert_close(augmented_view(images, POLICIES["balanced"], draw), with_it, rtol=0, atol=CLOSE)
 
 
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), size=st.integers(1, 300))
+def test_what_is_chosen_is_the_same(name, seed, size):
+    draw = Draw(seed, 2, torch.arange(500)).within("first", "second")
+    in_a_loop = vars(draw_parameters(POLICIES[name], draw, size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "HAS_NUMBA", False)
+        in_a_batch = vars(draw_parameters(POLICIES[name], draw, size))
+    for field, ours in in_a_loop.items():
+        theirs = in_a_batch[field]
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), field
+        if field == "box":  # a side may lie on the edge between two pixels, to a rounding of single precision
+            assert (ours != theirs).any(1).float().mean() <= 0.001
+        else:
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
 @given(
     st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.lists(st.integers(0, 2**50), min_size=1), st.integers(1, 40)
 )
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_random_numbers_are_the_same_to_the_bit(seed, step, positions, count):
     draw = Draw(seed, step, torch.tensor(positions)).within("first", "second")
     with_it = draw.uniforms("colour", count)

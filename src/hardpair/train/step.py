@@ -93,13 +93,15 @@ class Stepper:
         _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, self.draw(step, rows)))
         outputs["loss"].backward()
-        norm = nn.utils.clip_grad_norm_(self.trained, self.recipe.clip or math.inf)
+        norm = nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
         outputs["gradient_norm"] = processes.whole(norm)
-        finite = bool((outputs["loss"].detach() + outputs["gradient_norm"]).isfinite())
-        broken, stop = processes.any_says(not finite, asked_to_stop(), device=self.device)
+        loss, length = torch.stack([outputs["loss"].detach(), outputs["gradient_norm"]]).tolist()  # the one wait
+        broken, stop = processes.any_says(not math.isfinite(loss + length), asked_to_stop(), device=self.device)
         if broken:
             _copy(self.statistics_before, self.statistics)
         else:
+            if 0 < self.recipe.clip < length:
+                nn.utils.clip_grads_with_norm_(self.trained, self.recipe.clip, norm)
             self.optimiser.step()
             self.method.after_step((step + 1) / self.total)
             self._agree_on_statistics()

@@ -42,33 +42,36 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
 @compiled
 def make_views(
     images: NDArray[np.uint8],  # (N, 3, S, S)
-    views: Floats,  # (N, T, T, 3), written
-    factors: Floats,  # (N, 4)
-    order: NDArray[np.int64],  # (N, 4)
-    places: NDArray[np.int64],  # (N, 5): top, left, height, width, flipped
-    sigma: Floats,  # (N,)
-    switches: NDArray[np.bool_],  # (N, 2): grey, solarised
+    first: int,
+    views: Floats,  # (K, T, T, 3), written
+    factors: Floats,  # (K, 4)
+    order: NDArray[np.int64],  # (K, 4)
+    box: NDArray[np.int64],  # (K, 4)
+    flipped: NDArray[np.bool_],  # (K,), as all that follow
+    sigma: Floats,
+    grey: NDArray[np.bool_],
+    solarised: NDArray[np.bool_],
     blur_width: int,
     crop_first: bool,
 ) -> None:
-    """Make a view of each image; the parameters are those of parameters.py."""
+    """Make K views, of the image ``first`` and those after it; the parameters are those of parameters.py."""
     size, out = images.shape[2], views.shape[1]
     image, view = np.empty((3, size, size), np.float32), np.empty((3, out, out), np.float32)
     coloured = view if crop_first else image
     luminance = np.empty(coloured.size // 3, np.float32)
-    for n in range(len(images)):
-        _read(images[n].ravel(), image.ravel())
+    for n in range(len(views)):
+        _read(images[(first + n) % len(images)].ravel(), image.ravel())
         if crop_first:
-            _resize(image, view, places[n])
+            _resize(image, view, box[n], flipped[n])
         _jitter(coloured.reshape(3, -1), factors[n], order[n], luminance)
-        if switches[n, 0]:
+        if grey[n]:
             _luminance(coloured.reshape(3, -1), luminance)
             coloured.reshape(3, -1)[:] = luminance
         if sigma[n] > 0:
             _blur(coloured, blur_width, sigma[n])
         if not crop_first:
-            _resize(image, view, places[n])
-        if switches[n, 1]:
+            _resize(image, view, box[n], flipped[n])
+        if solarised[n]:
             _solarise(view.ravel())
         _normalise(view.reshape(3, -1), views[n].ravel())
 
@@ -148,10 +151,10 @@ def _falloff(away: np.float32) -> np.float32:
 
 
 @compiled
-def _resize(image: Floats, view: Floats, place: NDArray[np.int64]) -> None:
+def _resize(image: Floats, view: Floats, box: NDArray[np.int64], flipped: bool) -> None:
     """Crop, flip and resize: rows first, which is a sum of whole rows, then within a row."""
     size, out = image.shape[1], view.shape[1]
-    top, left, height, width, flipped = place
+    top, left, height, width = box
     above, of_rows = _looks(top, height, size, out)
     before, of_columns = _looks(left, width, size, out)
     if flipped:  # the crop was of the flipped image

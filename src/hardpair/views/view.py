@@ -23,7 +23,10 @@ def plain_view(images: Tensor, size: int = 0) -> Tensor:
 
 
 def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
-    """One augmented view: uint8 (N, 3, S, S) → normalised float (N, 3, T, T), T the size that the draw asks for."""
+    """A view of each image, uint8 (N, 3, S, S), by each scope of the draw, one after the other: float (K N, 3, T, T).
+
+    T is the size that the draw asks for; values are normalised.
+    """
     size = images.shape[-1]
     chosen, out = draw_parameters(policy, draw, size), draw.size or size
     if compiled_loops_on(images.device) and not policy.randaugment:
@@ -36,7 +39,7 @@ def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
 
 def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters, out: int) -> Tensor:
     """The same on any device, by operations on the whole batch."""
-    view = images / 255
+    view = torch.cat([images] * len(draw.scopes)) / 255
     if not policy.crop_first:
         view = _grey(_jitter(view, policy, chosen), policy, chosen)
         return _normalise(_place(_blur(view, policy, chosen), chosen, out))
@@ -52,8 +55,7 @@ def two_views(
 ) -> list[Tensor]:
     """Two independent views by named policies; of one policy both in one call, faster and the same views."""
     if first == second:
-        both = draw.within(*scopes)
-        return list(augmented_view(torch.cat([images, images]), POLICIES[first], both).chunk(2))
+        return list(augmented_view(images, POLICIES[first], draw.within(*scopes)).chunk(2))
     return [
         augmented_view(images, POLICIES[name], draw.within(scope))
         for name, scope in zip((first, second), scopes, strict=True)
