@@ -3,20 +3,25 @@
     python benchmarks/decode.py                          # the photos of ../shared/data/photos
     python benchmarks/decode.py --folder my/photos --sizes 64 --repeats 3
 
-All take turns, in an order drawn anew for each pass, and ratios are those of the best passes. What counts is processor
-time, the worth of a core: it hardly grows with the other work of a shared machine, as the time on the clock does (which
-the JSON has, too). An error is the mean absolute difference, of 255, to what Pillow makes of the picture at its full
-size. A decoder is as good as Pillow's reduced-size decoding where its error is at most .1 above that one's. Goal: 95 %
-of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
+All take turns, in an order drawn anew for each round; a ratio is the median of those of the rounds, which slow minutes
+of a shared machine do not change, and a rate that of the best pass. What counts is processor time, the worth of a core:
+it hardly grows with the other work of a machine, as the time on the clock does (which the JSON has, too). But two busy
+cores share memory and more, so that each does less than one alone: a folder that two threads decode is compared with
+the bare decoder in two processes. An error is the mean absolute difference, of 255, to what Pillow makes of the picture
+at its full size. A decoder is as good as Pillow's reduced-size decoding where its error is at most .1 above that one's.
+Goal: 95 % of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
 """
 
 import os
 import random
+import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +43,7 @@ from hardpair.data.layout import Listing
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[Path, int], Pixels]
-Work = Callable[[int], None]  # a pass over the files, to a size
+Work = Callable[[int], float]  # a pass over the files, to a size; gives the seconds of all processors together
 TIMES = 8  # that each file is decoded in a pass: what is done once for a folder is then shared by a thousand files
 AS_GOOD = 0.1  # of 255 levels: what torch's resize and Pillow's may differ by
 
@@ -118,6 +123,8 @@ BARE: dict[str, Decode] = {
     "simplejpeg at n/8, torch's resize": lambda path, size: resize_centre(eighths(path, size), size),
 }
 DECODERS = {**BARE, "hardpair: decode_file": decode_file}
+SIDE_BY_SIDE = f", {folder.THREADS} processes"
+INTO_CACHE = "hardpair: folder → cache, {} threads"
 
 
 def error_of(decode: Decode, paths: list[Path], size: int) -> float:
@@ -125,55 +132,89 @@ def error_of(decode: Decode, paths: list[Path], size: int) -> float:
     return float(np.mean([np.abs(decode(path, size) - full_size(path, size).astype(int)).mean() for path in paths]))
 
 
+def seconds_of(decode: Decode, paths: Iterable[Path], size: int) -> float:
+    """Seconds of a processor for a pass over these files."""
+    began = time.process_time()
+    for path in paths:
+        decode(path, size)
+    return time.process_time() - began
+
+
 def one_by_one(decode: Decode, paths: list[Path]) -> Work:
     """A pass over the files in one thread."""
+    return lambda size: seconds_of(decode, TIMES * paths, size)
 
-    def run(size: int) -> None:
-        for path in TIMES * paths:
-            decode(path, size)
 
-    return run
+def seconds_by_name(name: str, paths: list[Path], size: int) -> float:
+    """The same in a process of a pool, which cannot be sent a function without a name."""
+    torch.set_num_threads(1)
+    return seconds_of(BARE[name], TIMES * paths, size)
+
+
+def side_by_side(name: str, paths: list[Path], pool: ProcessPoolExecutor) -> Work:
+    """A pass in as many processes as we have threads, which share nothing but the machine."""
+    shares = [paths[start :: folder.THREADS] for start in range(folder.THREADS)]
+    return lambda size: sum(pool.map(seconds_by_name, [name] * len(shares), shares, [size] * len(shares)))
 
 
 def into_cache(root: Path, paths: list[Path], threads: int) -> Work:
     """A pass as a training begins with it: all files into a new entry of the cache."""
     listing = Listing(root, TIMES * [str(path.relative_to(root)) for path in paths], None, ())
 
-    def run(size: int) -> None:
-        folder.THREADS = threads
+    def run(size: int) -> float:
+        before, folder.THREADS = folder.THREADS, threads
+        began = time.process_time()
         folder.read_listing(listing, "photos", size, whole=True)
+        folder.THREADS = before
+        return time.process_time() - began
 
     return run
 
 
-def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dict[str, tuple[float, float]]:
-    """Seconds of the best passes of each, taken in turns: of all processors together, and on the clock."""
-    passes: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+@dataclass(frozen=True)
+class Pass:
+    """Of one way over all files, in seconds."""
+
+    core: float  # of all processors together
+    clock: float
+
+
+def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dict[str, list[Pass]]:
+    """The passes of each, taken in turns."""
+    passes: dict[str, list[Pass]] = {name: [] for name in works}
     draw = random.Random(0)
     for _ in range(repeats):
         for name in draw.sample(list(works), len(works)):
-            core, clock = time.process_time(), time.perf_counter()
-            works[name](size)
-            passes[name].append((time.process_time() - core, time.perf_counter() - clock))
+            began = time.perf_counter()
+            core = works[name](size)
+            passes[name].append(Pass(core, time.perf_counter() - began))
             for entry in cache.iterdir():
                 entry.unlink()
-    return {name: (min(core for core, _ in of), min(clock for _, clock in of)) for name, of in passes.items()}
+    return passes
 
 
 def compare(works: dict[str, Work], paths: list[Path], cache: Path, size: int, repeats: int) -> dict[str, Any]:
     """Print the table of a size; returns its figures."""
-    best = measure(works, cache, size, repeats)
+    passes = measure(works, cache, size, repeats)
     errors = {name: error_of(decode, paths, size) for name, decode in DECODERS.items()}
     as_good = [name for name in BARE if errors[name] <= errors[PILLOW] + AS_GOOD]
-    fastest = min(as_good, key=lambda name: best[name][0])
-    print(f"squares of {size} px; the fastest bare decoder that is as good: {fastest}")
-    print(f"  {'':36}  images/s of a core   ratio   error")
+
+    def fastest(names: Iterable[str]) -> str:
+        return min(names, key=lambda name: statistics.median(one.core for one in passes[name]))
+
+    alone = fastest(as_good)
+    beside = fastest(name + SIDE_BY_SIDE for name in as_good if name + SIDE_BY_SIDE in passes)
+    print(f"squares of {size} px; the fastest bare decoder that is as good: {alone}")
+    print(f"  {'':50}  images/s of a core   ratio   error")
     lines = {}
-    for name, (core, clock) in best.items():
-        rate, ratio, error = TIMES * len(paths) / core, best[fastest][0] / core, errors.get(name)
-        print(f"  {name:36} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
-        lines[name] = {"rate": rate, "ratio": ratio, "rate_on_clock": TIMES * len(paths) / clock, "error": error}
-    return {"size": size, "fastest": fastest, "lines": lines}
+    for name, own in passes.items():
+        reference = beside if name in (beside, INTO_CACHE.format(folder.THREADS)) else alone
+        ratio = statistics.median(a.core / b.core for a, b in zip(passes[reference], own, strict=True))
+        rate, error = TIMES * len(paths) / min(one.core for one in own), errors.get(name)
+        print(f"  {name:50} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
+        on_clock = TIMES * len(paths) / min(one.clock for one in own)
+        lines[name] = {"rate": rate, "ratio": ratio, "to": reference, "rate_on_clock": on_clock, "error": error}
+    return {"size": size, "fastest": alone, "lines": lines}
 
 
 def main() -> None:
@@ -187,10 +228,16 @@ def main() -> None:
         return
     print(f"{len(paths)} JPEGs of {np.mean([path.stat().st_size for path in paths]) / 1000:.0f} kB on average")
     works = {name: one_by_one(decode, paths) for name, decode in DECODERS.items()}
-    for threads in sorted({1, folder.THREADS}):
-        works[f"hardpair: folder → cache, {threads} threads"] = into_cache(options.folder, paths, threads)
-    with tempfile.TemporaryDirectory(prefix="hardpair-decode-") as cache:
+    with (
+        tempfile.TemporaryDirectory(prefix="hardpair-decode-") as cache,
+        ProcessPoolExecutor(folder.THREADS, get_context("spawn")) as pool,
+    ):
         os.environ["HARDPAIR_CACHE"] = cache
+        for name in BARE:
+            if name.startswith("simplejpeg"):  # no other is ever the fastest
+                works[name + SIDE_BY_SIDE] = side_by_side(name, paths, pool)
+        for threads in sorted({1, folder.THREADS}):
+            works[INTO_CACHE.format(threads)] = into_cache(options.folder, paths, threads)
         found = [compare(works, paths, Path(cache), size, options.repeats) for size in options.sizes]
     record("decode", {"files": len(paths), "found": found})
 

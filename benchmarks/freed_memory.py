@@ -3,11 +3,14 @@
     python benchmarks/freed_memory.py
 
 Steps of HNPM and features, each in a process that keeps freed memory and in one that does not, by turns; the ratio is
-that of the best times. Beside it the pages that the system handed out at each pass, which no other work disturbs.
+the median of those of neighbouring turns. Beside it the pages that the system handed out at each pass, which no other
+work disturbs.
 """
 
+import itertools
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -30,7 +33,8 @@ def step(encoder: str, width: float) -> Callable[[], object]:
     """A step of HNPM at 32 px with a batch of 160."""
     recipe = whole_views_recipe(encoder=encoder, width=width, batch_size=160)
     stepper = Stepper(recipe, open_images("sample", "train", size=32, root=Path()), CPU)
-    return lambda: stepper.take(0)
+    steps = itertools.cycle(range(stepper.total))
+    return lambda: stepper.take(next(steps))
 
 
 def features(name: str, pixels: int, batch: int) -> Callable[[], object]:
@@ -49,7 +53,7 @@ WORK: dict[str, Callable[[], Callable[[], object]]] = {
 
 
 def measure(name: str, keep: bool) -> None:
-    """Print the best seconds of a pass and the pages of an average one."""
+    """Print the median of the seconds of a pass and the pages of an average one."""
     if keep:
         assert keep_freed_memory(), "this C library has no such setting"
     work = WORK[name]()
@@ -60,7 +64,7 @@ def measure(name: str, keep: bool) -> None:
         began = time.perf_counter()
         work()
         times.append(time.perf_counter() - began)
-    print(json.dumps([min(times), (pages() - before) / len(times)]))
+    print(json.dumps([statistics.median(times), (pages() - before) / len(times)]))
 
 
 def pages() -> int:
@@ -75,15 +79,17 @@ def main() -> None:
         return
     found = {}
     for name in WORK:
-        best = {"keep": (float("inf"), 0.0), "free": (float("inf"), 0.0)}
+        turns: dict[str, list[tuple[float, float]]] = {"free": [], "keep": []}
         for _ in range(TURNS):
-            for way, known in best.items():
+            for way, own in turns.items():
                 command = [sys.executable, __file__, name, way]
                 said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                best[way] = min(known, tuple(json.loads(said)))
-        ratio = best["free"][0] / best["keep"][0]
-        found[name] = {**{way: {"seconds": s, "pages": p} for way, (s, p) in best.items()}, "ratio": ratio}
-        print(f"{name}: {ratio:.2f} times as fast; pages {best['free'][1]:,.0f} → {best['keep'][1]:,.0f}", flush=True)
+                own.append(tuple(json.loads(said)))
+        ratio = statistics.median(free / keep for (free, _), (keep, _) in zip(*turns.values(), strict=True))
+        seconds = {way: min(own) for way, own in turns.items()}
+        found[name] = {**{way: {"seconds": s, "pages": p} for way, (s, p) in seconds.items()}, "ratio": ratio}
+        pages_of = " → ".join(f"{p:,.0f}" for _, p in seconds.values())
+        print(f"{name}: {ratio:.2f} times as fast; pages {pages_of}", flush=True)
     record("freed_memory", found)
 
 
