@@ -12,10 +12,10 @@ run, after a few steps that do not count, since lightly's workers have some batc
 the best turns, and the median of the ratios of each round, which slow minutes of a machine do not change. Goals: HNPM
 4.5 times lightly's BYOL and 3.5 times its SimCLR; our BYOL and SimCLR twice lightly's.
 
-Learning: for each seed, lightly's SimCLR learns from 10,000 images for 10 epochs, with our Adam, which suits it better than its own
-optimiser (docs/log.md). Our default recipe, whose views and batches are smaller, then trains for 1, 2, 3, ... epochs
-until its kNN is as good; training alone is timed. Judged on 10,000 other images of the training set. Goal: a third of
-lightly's seconds.
+Learning: for each seed, lightly's SimCLR learns from 10,000 images for 10 epochs, with our Adam, which suits it better
+than its own optimiser (docs/log.md). Our default recipe, whose views and batches are smaller, then trains for 1, 2, 3,
+... epochs until its kNN is as good; training alone is timed. Judged on 10,000 other images of the training set. Goal: a
+third of lightly's seconds.
 
 Needs the extra: pip install "hardpair[bench]".
 """
