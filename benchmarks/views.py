@@ -4,11 +4,16 @@
 
 One thread, photos of 32 and 96 px, all taken in turns in one run; ratios are those of the best times. Goals: 10 times
 torchvision and twice kornia at 32 px, three times torchvision at 96 px.
+
+Before that, what all threads make of it, each time right after an operation of torch, as in training: threads of our own, and
+those that torch has already (src/hardpair/views/team.py). Medians here, since what is in the way is part of it.
 """
 
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from unittest.mock import patch
 
 import kornia.augmentation as kornia
 import torch
@@ -19,10 +24,8 @@ from torchvision.transforms import v2
 
 from hardpair.data import open_images
 from hardpair.pixels import MEAN, STD
-from hardpair.views import POLICIES, Draw, augmented_view
-from hardpair.views.parameters import draw_parameters
+from hardpair.views import POLICIES, Draw, augmented_view, loops, team
 from hardpair.views.policies import Policy
-from hardpair.views.view import batched_view
 
 COUNT, REPEATS = 160, 15
 
@@ -59,15 +62,21 @@ def kornia_policy(policy: Policy, size: int) -> kornia.AugmentationSequential:
     )
 
 
-def best(works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Best seconds of each, taken in turns."""
+def in_turns(
+    works: dict[str, Callable[[], object]],
+    repeats: int,
+    of_times: Callable[[Iterable[float]], float],
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Seconds of each, taken in turns, after something that does not count."""
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for name, work in works.items():
+            before()
             began = time.perf_counter()
             work()
             times[name].append(time.perf_counter() - began)
-    return {name: min(seconds) for name, seconds in times.items()}
+    return {name: of_times(seconds) for name, seconds in times.items()}
 
 
 def measure(pixels: Tensor) -> dict[str, float]:
@@ -76,16 +85,21 @@ def measure(pixels: Tensor) -> dict[str, float]:
     pictures = [v2.functional.to_pil_image(image) for image in pixels]
     on_tensors, on_pictures = (torchvision_policy(policy, size, first) for first in (v2.Identity(), v2.ToImage()))
     by_kornia = kornia_policy(policy, size)
-    seconds = best(
+
+    def without_numba() -> Tensor:
+        with patch.object(loops, "HAS_NUMBA", new=False):
+            return augmented_view(pixels, policy, draw)
+
+    seconds = in_turns(
         {
             "hardpair": lambda: augmented_view(pixels, policy, draw),
-            "hardpair, without numba": lambda: batched_view(
-                pixels, policy, draw, draw_parameters(policy, draw, size), size
-            ),
+            "hardpair, without numba": without_numba,
             "torchvision v2, tensors": lambda: [on_tensors(image) for image in pixels],
             "torchvision v2, PIL images": lambda: [on_pictures(picture) for picture in pictures],
             "kornia": lambda: by_kornia(pixels / 255),
-        }
+        },
+        REPEATS,
+        min,
     )
     print(f"views at {size} px, policy strong, batch {COUNT}, 1 thread: images a second, ratio of hardpair to it")
     for name, taken in seconds.items():
@@ -93,12 +107,40 @@ def measure(pixels: Tensor) -> dict[str, float]:
     return {name: COUNT / taken for name, taken in seconds.items()}
 
 
+def share(pixels: Tensor, threads: int) -> dict[str, float]:
+    """Milliseconds of a batch of views, by who makes them."""
+    policy, draw, square = POLICIES["strong"], Draw(0, 0, torch.arange(COUNT)), torch.randn(400, 400)
+
+    def views(count: int, *, own: bool) -> Callable[[], object]:
+        def work() -> None:
+            torch.set_num_threads(count)
+            with patch.object(team, "_torchs_threads", new=(lambda: None) if own else team._torchs_threads):
+                augmented_view(pixels, policy, draw)
+            torch.set_num_threads(threads)
+
+        return work
+
+    works = {
+        "one thread": views(1, own=False),
+        f"{threads} threads of our own": views(threads, own=True),
+        f"{threads} threads of torch": views(threads, own=False),
+    }
+    taken = in_turns(works, 20 * REPEATS, statistics.median, lambda: square @ square)
+    print(f"views at {pixels.shape[-1]} px right after an operation of torch: milliseconds of a batch of {COUNT}")
+    for name, seconds in taken.items():
+        print(f"  {name:28} {seconds * 1e3:8.2f}", flush=True)
+    return {name: seconds * 1e3 for name, seconds in taken.items()}
+
+
 def main() -> None:
     """Photos of 32 px, then the same enlarged."""
-    torch.set_num_threads(1)
+    threads = torch.get_num_threads()
     pixels = open_images("sample", "train", size=32, root=Path()).pixels[:COUNT]
     large = interpolate(pixels / 255, (96, 96), mode="bicubic").clamp_(0, 1).mul_(255).to(torch.uint8)
-    record("views", {f"{photos.shape[-1]} px, images a second": measure(photos) for photos in (pixels, large)})
+    shared = {f"{photos.shape[-1]} px, milliseconds": share(photos, threads) for photos in (pixels, large)}
+    torch.set_num_threads(1)
+    alone = {f"{photos.shape[-1]} px, images a second": measure(photos) for photos in (pixels, large)}
+    record("views", {**alone, "after an operation of torch": shared})
 
 
 if __name__ == "__main__":
