@@ -7,7 +7,13 @@ All take turns, in an order drawn anew for each round; a ratio is the median of 
 of a shared machine do not change, and a rate that of the best pass. What counts is processor time, the worth of a core:
 it hardly grows with the other work of a machine, as the time on the clock does (which the JSON has, too). But two busy
 cores share memory and more, so that each does less than one alone: a folder that two threads decode is compared with
-the bare decoder in two processes. An error is the mean absolute difference, of 255, to what Pillow makes of the picture
+the bare decoder in two processes.
+
+A machine whose speed varies by a third hides a few per cent in passes of seconds. So the same once more in small: the
+bare decoder and `decode_file` by turns, file by file, and what is done around a file in a folder, with pictures that
+are ready instead of decoded: finding it, checking its time of change, threads, the cache. Medians of processor time.
+
+An error is the mean absolute difference, of 255, to what Pillow makes of the picture
 at its full size. A decoder is as good as Pillow's reduced-size decoding where its error is at most .1 above that one's.
 Goal: 95 % of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
 """
@@ -18,12 +24,13 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import simplejpeg
@@ -40,10 +47,12 @@ from hardpair.data import folder
 from hardpair.data.decode import decode_file
 from hardpair.data.jpeg import reduced, resize_centre
 from hardpair.data.layout import Listing
+from hardpair.machine import keep_freed_memory
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[Path, int], Pixels]
 Work = Callable[[int], float]  # a pass over the files, to a size; gives the seconds of all processors together
+ROUNDS = 10  # looks at each file, an even number
 TIMES = 8  # that each file is decoded in a pass: what is done once for a folder is then shared by a thousand files
 AS_GOOD = 0.1  # of 255 levels: what torch's resize and Pillow's may differ by
 
@@ -60,7 +69,7 @@ class Options:
 
     folder: Path = Path("../shared/data/photos")
     sizes: tuple[int, ...] = (32, 96, 224)
-    repeats: int = 7
+    repeats: int = 5
 
 
 def centre(width: int, height: int) -> tuple[int, int, int, int]:
@@ -147,8 +156,14 @@ def one_by_one(decode: Decode, paths: list[Path]) -> Work:
 
 def seconds_by_name(name: str, paths: list[Path], size: int) -> float:
     """The same in a process of a pool, which cannot be sent a function without a name."""
-    torch.set_num_threads(1)
+    prepare()
     return seconds_of(BARE[name], TIMES * paths, size)
+
+
+def prepare() -> None:
+    """As the command does: memory is kept; and a decoder has one core."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
 
 
 def side_by_side(name: str, paths: list[Path], pool: ProcessPoolExecutor) -> Work:
@@ -179,7 +194,7 @@ class Pass:
     clock: float
 
 
-def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dict[str, list[Pass]]:
+def measure(works: dict[str, Work], size: int, repeats: int) -> dict[str, list[Pass]]:
     """The passes of each, taken in turns."""
     passes: dict[str, list[Pass]] = {name: [] for name in works}
     draw = random.Random(0)
@@ -188,14 +203,47 @@ def measure(works: dict[str, Work], cache: Path, size: int, repeats: int) -> dic
             began = time.perf_counter()
             core = works[name](size)
             passes[name].append(Pass(core, time.perf_counter() - began))
-            for entry in cache.iterdir():
-                entry.unlink()
+            clear()
     return passes
 
 
-def compare(works: dict[str, Work], paths: list[Path], cache: Path, size: int, repeats: int) -> dict[str, Any]:
+def in_small(bare: Decode, root: Path, paths: list[Path], size: int) -> dict[str, float]:
+    """Microseconds of a file: bare, by us, and what a folder adds to that."""
+    both = {"bare": bare, "decode_file": decode_file}
+    times: dict[str, list[float]] = {name: [] for name in both}
+    for path in paths:
+        for decode in both.values():
+            decode(path, size)  # the first to look at a file warms the caches for the other
+        for turn in range(2 * ROUNDS):
+            name = sorted(both)[(turn + turn // 2) % 2]  # a b b a, a b b a, ...
+            times[name].append(seconds_of(both[name], [path], size))
+    found = {name: 1e6 * statistics.mean(statistics.median(own) for own in batched(of)) for name, of in times.items()}
+    ready = np.zeros((3, size, size), np.uint8)
+    with patch.object(folder, "decode_file", lambda path, size: ready):  # noqa: ARG005
+        for threads in sorted({1, folder.THREADS}):
+            work, spent = into_cache(root, paths, threads), []
+            for _ in range(ROUNDS):
+                spent.append(1e6 * work(size) / (TIMES * len(paths)))
+                clear()
+            found[f"around it, {threads} threads"] = statistics.median(spent)
+    return found
+
+
+def batched(times: list[float]) -> Iterator[list[float]]:
+    """Those of one file after the other."""
+    for start in range(0, len(times), ROUNDS):
+        yield times[start : start + ROUNDS]
+
+
+def clear() -> None:
+    """Empty the cache."""
+    for entry in Path(os.environ["HARDPAIR_CACHE"]).iterdir():
+        entry.unlink()
+
+
+def compare(works: dict[str, Work], root: Path, paths: list[Path], size: int, repeats: int) -> dict[str, Any]:
     """Print the table of a size; returns its figures."""
-    passes = measure(works, cache, size, repeats)
+    passes = measure(works, size, repeats)
     errors = {name: error_of(decode, paths, size) for name, decode in DECODERS.items()}
     as_good = [name for name in BARE if errors[name] <= errors[PILLOW] + AS_GOOD]
 
@@ -214,13 +262,20 @@ def compare(works: dict[str, Work], paths: list[Path], cache: Path, size: int, r
         print(f"  {name:50} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
         on_clock = TIMES * len(paths) / min(one.clock for one in own)
         lines[name] = {"rate": rate, "ratio": ratio, "to": reference, "rate_on_clock": on_clock, "error": error}
-    return {"size": size, "fastest": alone, "lines": lines}
+    small = in_small(BARE[alone], root, paths, size)
+    print("  in small, microseconds of a file: " + ", ".join(f"{name} {value:.0f}" for name, value in small.items()))
+    whole = {name: small["decode_file"] + value for name, value in small.items() if name.startswith("around")}
+    ratios = {name.removeprefix("around it, "): small["bare"] / value for name, value in whole.items()}
+    print(
+        "  so a folder has of the bare rate: " + ", ".join(f"{name} {r:.3f}" for name, r in ratios.items()), flush=True
+    )
+    return {"size": size, "fastest": alone, "lines": lines, "in_small": small, "ratios_in_small": ratios}
 
 
 def main() -> None:
     """Print a table a size."""
     options = tyro.cli(Options, description=__doc__)
-    torch.set_num_threads(1)
+    prepare()
     warnings.filterwarnings("ignore", "The image decoding and encoding", DeprecationWarning)  # torchvision's is to go
     paths = sorted(path for path in options.folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not paths:
@@ -238,7 +293,7 @@ def main() -> None:
                 works[name + SIDE_BY_SIDE] = side_by_side(name, paths, pool)
         for threads in sorted({1, folder.THREADS}):
             works[INTO_CACHE.format(threads)] = into_cache(options.folder, paths, threads)
-        found = [compare(works, paths, Path(cache), size, options.repeats) for size in options.sizes]
+        found = [compare(works, options.folder, paths, size, options.repeats) for size in options.sizes]
     record("decode", {"files": len(paths), "found": found})
 
 

@@ -5,8 +5,8 @@
 One thread, photos of 32 and 96 px, all taken in turns in one run; ratios are those of the best times. Goals: 10 times
 torchvision and twice kornia at 32 px, three times torchvision at 96 px.
 
-Before that, what all threads make of it, each time right after an operation of torch, as in training: threads of our own, and
-those that torch has already (src/hardpair/views/team.py). Medians here, since what is in the way is part of it.
+Before that, what all threads make of it, each time right after an operation of torch, as in training: threads of our
+own, and those that torch has already (src/hardpair/views/team.py). Medians, since what is in the way is part of it.
 """
 
 import statistics

@@ -25,8 +25,8 @@ def keep_freed_memory() -> bool:
     """Let this process keep what it frees, and say whether it will.
 
     glibc gives large blocks back to the system and, when the next step asks for as much, takes them again page by page,
-    each filled with zeros. Activations are such blocks, all of them: features of a ResNet-50 at 224 px take a third less
-    of a CPU's time without that (benchmarks/freed_memory.py). Other C libraries have no such setting.
+    each filled with zeros. Activations are such blocks, all of them. Without that, features of a ResNet-50 at 224 px
+    take two thirds of the time on a CPU (benchmarks/freed_memory.py). Other C libraries have no such setting.
     """
     if not sys.platform.startswith("linux"):
         return False
