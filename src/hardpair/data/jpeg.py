@@ -3,6 +3,7 @@
 Whatever is not plain, or not whole, is left to the slower reader of all formats, which also says what is wrong with it.
 """
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ except ImportError:  # a Python that it has no release for yet
     simplejpeg = None
 
 START = b"\xff\xd8\xff"
+SEGMENT = struct.Struct(">BBH")  # 255, marker, length
+FRAME = struct.Struct(">BHHB")  # bits of a number, height, width, number of colours
 PROGRESSIVE, SCAN, METADATA = 0xC2, 0xDA, 0xE1  # markers: each begins a segment
 FRAMES = frozenset({0xC0, 0xC1, PROGRESSIVE})
 KNOWN = FRAMES | {SCAN, 0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)}  # and tables, comments, metadata of all kinds
@@ -49,11 +52,8 @@ def read_header(content: bytes) -> Header:
     if simplejpeg is None:
         raise OddError
     try:
-        height, width, colours, _ = simplejpeg.decode_jpeg_header(content)
-        if colours not in ("YCbCr", "RGB", "Gray"):
-            raise OddError
-        return Header(width, height, *_walk(content))
-    except (ValueError, IndexError) as error:
+        return _walk(content)
+    except (ValueError, IndexError, struct.error) as error:
         raise OddError from error
 
 
@@ -87,23 +87,27 @@ def resize_centre(pixels: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     return resized
 
 
-def _walk(content: bytes) -> tuple[int, bool]:
-    """Orientation, and whether there is one scan.
+def _walk(content: bytes) -> Header:
+    """From segment to segment, up to the first scan.
 
     Only segments that libjpeg must understand as we do, without a byte between them, which it would allow.
     """
     frames, metadata, place, marker, length = [], [], 2, 0, 0
     while marker != SCAN:
         place += length
-        marker, length = content[place + 1], int.from_bytes(content[place + 2 : place + 4]) + 2
-        if content[place] != 0xFF or marker not in KNOWN or length < 4:
+        start, marker, length = SEGMENT.unpack_from(content, place)
+        if start != 0xFF or marker not in KNOWN or length < 2:
             raise OddError
+        length += 2  # that of the marker
         if marker in FRAMES:
-            frames.append((marker, content[place + 9]))
+            frames.append((marker, *FRAME.unpack_from(content, place + 4)))
         elif marker == METADATA:
             metadata.append(content[place + 4 : place + length])
-    [(kind, colours)] = frames  # a scan may hold all colours, or some
-    return _orientation(metadata) if metadata else 1, kind != PROGRESSIVE and content[place + 4] == colours
+    [(kind, bits, height, width, colours)] = frames
+    if bits != 8 or colours not in (1, 3):  # others are CMYK
+        raise OddError
+    one_scan = kind != PROGRESSIVE and content[place + 4] == colours  # a scan may hold all colours, or some
+    return Header(width, height, _orientation(metadata) if metadata else 1, one_scan)
 
 
 def _orientation(metadata: list[bytes]) -> int:

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+NOTHING = nullcontext()
 
 
 class Room:
@@ -12,13 +14,13 @@ class Room:
         self.free = self.whole = pixels
         self.changed = threading.Condition()
 
-    @contextmanager
-    def take(self, pixels: int) -> Iterator[None]:
+    def take(self, pixels: int) -> AbstractContextManager[None]:
         """Wait for room, and give it back at the end; whoever wants more than there is waits for all of it."""
-        if pixels < self.whole // 100:  # of these all threads together hold little, and asking would take time
-            yield
-            return
-        pixels = min(pixels, self.whole)
+        # Of small ones all threads together hold little, and asking would take time.
+        return NOTHING if pixels < self.whole // 100 else self._hold(min(pixels, self.whole))
+
+    @contextmanager
+    def _hold(self, pixels: int) -> Iterator[None]:
         with self.changed:
             self.changed.wait_for(lambda: self.free >= pixels)
             self.free -= pixels
