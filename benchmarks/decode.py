@@ -13,8 +13,8 @@ A machine whose speed varies by a third hides a few per cent in passes of second
 bare decoder and `decode_file` by turns, file by file, and what is done around a file in a folder, with pictures that
 are ready instead of decoded: finding it, checking its time of change, threads, the cache. Medians of processor time.
 
-An error is the mean absolute difference, of 255, to what Pillow makes of the picture
-at its full size. A decoder is as good as Pillow's reduced-size decoding where its error is at most .1 above that one's.
+An error is the mean absolute difference, of 255, to what Pillow makes of the picture at its full size. A decoder is as
+good as Pillow's reduced-size decoding where its error is at most .1 above that one's.
 Goal: 95 % of the fastest that is as good, for `decode_file` and for a whole folder with its threads and its cache.
 """
 
@@ -33,24 +33,16 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import simplejpeg
 import torch
 import tyro
-from numpy.typing import NDArray
-from PIL import Image
+from bare_decoders import BARE, PILLOW, Decode, full_size
 from record import record
-from torch import Tensor
-from torch.nn.functional import interpolate
-from torchvision.io import ImageReadMode, decode_jpeg
 
 from hardpair.data import folder
 from hardpair.data.decode import decode_file
-from hardpair.data.jpeg import reduced, resize_centre
 from hardpair.data.layout import Listing
 from hardpair.machine import keep_freed_memory
 
-Pixels = NDArray[np.uint8]
-Decode = Callable[[Path, int], Pixels]
 Work = Callable[[int], float]  # a pass over the files, to a size; gives the seconds of all processors together
 ROUNDS = 10  # looks at each file, an even number
 TIMES = 8  # that each file is decoded in a pass: what is done once for a folder is then shared by a thousand files
@@ -72,65 +64,6 @@ class Options:
     repeats: int = 5
 
 
-def centre(width: int, height: int) -> tuple[int, int, int, int]:
-    """The centre square: left, top, right, bottom."""
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    return left, top, left + side, top + side
-
-
-def by_pillow(image: Image.Image, size: int) -> Pixels:
-    """Pillow's resize."""
-    square = image.resize((size, size), Image.Resampling.BICUBIC, box=centre(*image.size))
-    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
-
-
-def by_torch(planes: Tensor, size: int) -> Pixels:
-    """Torch's resize, which is also torchvision's, of separate planes."""
-    left, top, right, bottom = centre(planes.shape[2], planes.shape[1])
-    square = planes[None, :, top:bottom, left:right]
-    return interpolate(square, (size, size), mode="bicubic", antialias=True)[0].numpy()
-
-
-def full_size(path: Path, size: int) -> Pixels:
-    """What the others are compared with."""
-    with Image.open(path) as image:
-        return by_pillow(image.convert("RGB"), size)
-
-
-def draft(path: Path, size: int) -> Image.Image:
-    """Pillow's reduced-size decoding."""
-    with Image.open(path) as image:
-        image.draft("RGB", (2 * size, 2 * size))
-        return image.convert("RGB")
-
-
-def simple(path: Path, size: int) -> Pixels:
-    """simplejpeg's, at the same 1/2, 1/4 or 1/8."""
-    content = path.read_bytes()
-    height, width, *_ = simplejpeg.decode_jpeg_header(content)
-    width, height = reduced(width, height, size)
-    return simplejpeg.decode_jpeg(content, min_width=width, min_height=height)
-
-
-def eighths(path: Path, size: int) -> Pixels:
-    """simplejpeg's at any number of eighths that leaves twice the size asked for."""
-    return simplejpeg.decode_jpeg(path.read_bytes(), min_width=2 * size, min_height=2 * size)
-
-
-def whole(path: Path) -> Tensor:
-    """torchvision's, which has no reduced size."""
-    return decode_jpeg(torch.from_numpy(np.fromfile(path, np.uint8)), ImageReadMode.RGB)
-
-
-PILLOW = "Pillow, Pillow's resize"
-BARE: dict[str, Decode] = {
-    PILLOW: lambda path, size: by_pillow(draft(path, size), size),
-    "Pillow, torch's resize": lambda path, size: resize_centre(np.array(draft(path, size)), size),
-    "torchvision, torch's resize": lambda path, size: by_torch(whole(path), size),
-    "simplejpeg, torch's resize": lambda path, size: resize_centre(simple(path, size), size),
-    "simplejpeg at n/8, torch's resize": lambda path, size: resize_centre(eighths(path, size), size),
-}
 DECODERS = {**BARE, "hardpair: decode_file": decode_file}
 SIDE_BY_SIDE = f", {folder.THREADS} processes"
 INTO_CACHE = "hardpair: folder → cache, {} threads"
