@@ -6,9 +6,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from hardpair import processes
+from hardpair.losses import pairs
 from hardpair.losses.pairs import Pool, distances, log_sum_mined, sum_mined
+from hardpair.losses.soft import push_both_ways
 
 Norm = Literal["inf", "l2"]
 Reduce = Literal["sum", "mean"]
@@ -79,19 +82,19 @@ def hnpm_loss(
         teacher = _scaled(u, norm, reduce)  # (M, D): N of them in all processes together
         student = _scaled(u_prime, norm, reduce)  # (M, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
-        positive = (teacher - student).square().sum(1).mean()
+        positive = mse_loss(teacher, student, reduction="sum") / len(u)
         limit = threshold if mine else math.inf
         if softness:
             negative, counts = _soft_push(student, teacher, limit, softness)
         else:
             negative, counts = _push(student, teacher, limit)
 
-    pairs = max(processes.count() * len(u) - 1, 1)  # of an anchor
+    others = max(processes.count() * len(u) - 1, 1)  # of an anchor
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive.detach(),
         "negative": negative.detach(),
-        "mined": counts.mean() / pairs,
+        "mined": counts.mean() / others,
         "empty": (counts == 0).to(counts.dtype).mean(),
     }
 
@@ -118,6 +121,9 @@ def _soft_push(student: Tensor, teacher: Tensor, limit: float, softness: float) 
     Half of it has the anchors of Eq. 4. In the other half the anchors are the teacher's outputs, and their candidates
     both the student's outputs and the teacher's own. The counts are those of the first half, (M,).
     """
+    alone = processes.count() == 1 and not student.requires_grad
+    if alone and 2 * len(teacher) ** 2 <= pairs.MOST_KEPT:
+        return push_both_ways(student, teacher, limit, softness)
     students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
     teachers = processes.gather(teacher, gradient=True)  # (N, D)
     pool = Pool(limit, diagonal=processes.place() * len(teacher), images=len(teachers))
