@@ -1,8 +1,7 @@
 """One image file → one square of uint8 pixels, or the reason why not."""
 
+import os
 import stat
-from contextlib import suppress
-from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +19,8 @@ MOST_AT_ONCE = 16_000_000  # bytes that are read at once; of a longer file Pillo
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
 MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
 LEAST_SIDE = 8
+# Opening a pipe would wait for ever without the second; the third is Windows's.
+FOR_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 ROOM = Room(MOST_PIXELS)
 # Blocks of Pillow's above 32 MB go back to the system; smaller ones each thread would keep. Its types do not know of
 # its core, hence the exception.
@@ -33,13 +34,17 @@ class UnusableError(Exception):
 def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     """The centre square of an image, resized: uint8 (3, size, size)."""
     try:
-        length = _check_file(path)
-        with path.open("rb", buffering=0) as file:
+        file = _open(path)
+        try:
+            length = _check_file(os.fstat(file))
             if length <= MOST_AT_ONCE:
-                with suppress(jpeg.OddError):
-                    return _plain_jpeg(file.read(length), size)
-                file.seek(0)
+                try:
+                    return _plain_jpeg(os.read(file, length), size)
+                except jpeg.OddError:
+                    os.lseek(file, 0, os.SEEK_SET)
             return _by_pillow(file, size)
+        finally:
+            os.close(file)
     except UnusableError:
         raise
     except Image.DecompressionBombError as error:
@@ -60,15 +65,19 @@ def _too_large() -> str:
     return f"over {MOST_PIXELS // 1_000_000} megapixels"
 
 
-def _check_file(path: Path) -> int:
-    """The length of a file, unless it is nothing to read, or too much."""
+def _open(path: Path) -> int:
+    """The file's descriptor: for thousands of small files a second even Python's file objects take time."""
     try:
-        facts = path.stat()
+        return os.open(path, FOR_READING)
     except PermissionError:
         raise
     except OSError as error:  # a link to nowhere or to itself
         raise UnusableError("not a readable file") from error
-    if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for ever
+
+
+def _check_file(facts: os.stat_result) -> int:
+    """The length of a file, unless it is nothing to read, or too much."""
+    if not stat.S_ISREG(facts.st_mode):
         raise UnusableError("not a readable file")
     if facts.st_size == 0:  # so are the files of the kernel, and some of those wait too
         raise UnusableError("empty")
@@ -90,8 +99,8 @@ def _plain_jpeg(content: bytes, size: int) -> NDArray[np.uint8]:
         return jpeg.decode_square(content, header, size)
 
 
-def _by_pillow(file: FileIO, size: int) -> NDArray[np.uint8]:
-    with BufferedReader(file) as stream, Image.open(stream, formats=FORMATS) as image:
+def _by_pillow(file: int, size: int) -> NDArray[np.uint8]:
+    with open(file, "rb", closefd=False) as stream, Image.open(stream, formats=FORMATS) as image:
         _check_header(image)
         _check_scans(image, stream)
         with ROOM.take(image.width * image.height):

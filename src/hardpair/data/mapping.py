@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -66,12 +67,15 @@ def row_writer(block: NDArray[np.uint8]) -> Iterator[Callable[[int, NDArray[np.u
     if not (isinstance(block, np.memmap) and isinstance(pages, mmap.mmap) and block.filename):  # not a whole file
         yield block.__setitem__
         return
+    # Linux lets one thread at a time write to a file, and the others wait for it busily: here they sleep.
+    one_at_a_time = Lock()
     with Path(block.filename).open("r+b", buffering=0) as file:
 
         def write(row: int, values: NDArray[np.uint8]) -> None:
             left, place = values.data.cast("B"), block.offset + row * values.nbytes
-            while left:
-                written = os.pwrite(file.fileno(), left, place)
-                left, place = left[written:], place + written
+            with one_at_a_time:
+                while left:
+                    written = os.pwrite(file.fileno(), left, place)
+                    left, place = left[written:], place + written
 
         yield write
