@@ -1,6 +1,6 @@
 """How much faster than lightly do we train?
 
-    python benchmarks/peer_speed.py                  images a second; about eight minutes
+    python benchmarks/peer_speed.py                  images a second; about a quarter of an hour
     python benchmarks/peer_speed.py --learning 3     only the seconds to an accuracy, of three seeds; about forty
     python benchmarks/peer_speed.py --data sample    without CIFAR-10
 
@@ -62,8 +62,8 @@ class Options:
     data: str = "cifar10"
     data_root: Path = Path("data")
     images: int = 5_000
-    seconds: float = 12.0
-    turns: int = 4
+    seconds: float = 6.0
+    turns: int = 10
     learning: int = 0
     only: str = ""
 

@@ -30,7 +30,7 @@ def normalise(u: Tensor, norm: Norm = "inf") -> Tensor:
     else:
         raise ValueError(f"norm must be 'inf' or 'l2', not {norm!r}")
     # Dividing by one rather than by a tiny number keeps the gradient of a zero row of ordinary size.
-    return u / torch.where(length > torch.finfo(u.dtype).tiny, length, torch.ones_like(length))
+    return u / (length + (length <= torch.finfo(u.dtype).tiny))
 
 
 def _scaled(u: Tensor, norm: Norm, reduce: Reduce) -> Tensor:

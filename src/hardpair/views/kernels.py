@@ -57,12 +57,13 @@ def make_views(
     """Make K views, of the image ``first`` and those after it; the parameters are those of parameters.py."""
     size, out = images.shape[2], views.shape[1]
     image, view = np.empty((3, size, size), np.float32), np.empty((3, out, out), np.float32)
+    stretched = np.empty((out, size), np.float32)
     coloured = view if crop_first else image
     luminance = np.empty(coloured.size // 3, np.float32)
     for n in range(len(views)):
         _read(images[(first + n) % len(images)].ravel(), image.ravel())
         if crop_first:
-            _resize(image, view, box[n], flipped[n])
+            _resize(image, stretched, view, box[n], flipped[n])
         _jitter(coloured.reshape(3, -1), factors[n], order[n], luminance)
         if grey[n]:
             _luminance(coloured.reshape(3, -1), luminance)
@@ -70,7 +71,7 @@ def make_views(
         if sigma[n] > 0:
             _blur(coloured, blur_width, sigma[n])
         if not crop_first:
-            _resize(image, view, box[n], flipped[n])
+            _resize(image, stretched, view, box[n], flipped[n])
         if solarised[n]:
             _solarise(view.ravel())
         _normalise(view.reshape(3, -1), views[n].ravel())
@@ -151,52 +152,59 @@ def _falloff(away: np.float32) -> np.float32:
 
 
 @compiled
-def _resize(image: Floats, view: Floats, box: NDArray[np.int64], flipped: bool) -> None:
-    """Crop, flip and resize: rows first, which is a sum of whole rows, then within a row."""
+def _resize(image: Floats, stretched: Floats, view: Floats, box: NDArray[np.int64], flipped: bool) -> None:
+    """Crop, flip and resize: rows first, which is a sum of whole rows, then columns. ``stretched`` is room, (T, S)."""
     size, out = image.shape[1], view.shape[1]
     top, left, height, width = box
     above, of_rows = _looks(top, height, size, out)
     before, of_columns = _looks(left, width, size, out)
     if flipped:  # the crop was of the flipped image
         before, of_columns = size - len(of_columns) - before, of_columns[::-1].copy()
-    row = np.empty(size, np.float32)
     for c in range(3):
         for y in range(out):
-            picked = view[c, y]
-            row[:], picked[:] = ZERO, ZERO
+            row = stretched[y]
+            row[:] = ZERO
             for k in range(len(of_rows)):
                 weight, source = of_rows[k, y], image[c, above[y] + k]
                 for x in range(size):
                     row[x] += weight * source[x]
-            for k in range(len(of_columns)):
-                weights, moved = of_columns[k], row[k:]  # taken out of the loop below, which is then vector code
-                for x in range(out):
-                    picked[x] += weights[x] * moved[before[x]]
+        picked = view[c]
+        for x in range(out):  # downwards: along a row, vector code that picks pixels would take longer
+            place, one, other = before[x], of_columns[0, x], of_columns[1, x]
+            for y in range(out):
+                picked[y, x] = one * stretched[y, place] + other * stretched[y, place + 1]
+            for k in range(2, len(of_columns)):
+                place, one = before[x] + k, of_columns[k, x]
+                for y in range(out):
+                    picked[y, x] += one * stretched[y, place]
 
 
 @compiled
 def _looks(start: int, length: int, size: int, out: int) -> tuple[NDArray[np.int64], Floats]:
     """The first pixel that each of ``out`` pixels looks at, and the weights (K, out) of that one and the next.
 
-    For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in geometry.py.
+    For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in geometry.py. K is 2 or
+    more.
     """
     step = np.float32(length / out)
     reach = max(step, ONE)
     count = min(math.ceil(2 * reach), size)
-    first, weights = np.empty(out, np.int64), np.empty((count, out), np.float32)
+    begin, end, last = np.float32(start), np.float32(start + length), np.float32(size - count)
+    position, first = np.empty(out, np.float32), np.empty(out, np.float32)
+    weights, total = np.empty((count, out), np.float32), np.zeros(out, np.float32)
     for i in range(out):
-        position = start + step * (np.float32(i) + HALF)
-        lowest = max(min(math.floor(position - reach - HALF) + 1, size - count), 0)
-        total = ZERO
-        for k in range(count):
-            away = abs(np.float32(lowest + k) + HALF - position)
-            within = start <= lowest + k < start + length
-            weights[k, i] = max(reach - away, ZERO) if within else ZERO
-            total += weights[k, i]
-        for k in range(count):
-            weights[k, i] /= total
-        first[i] = lowest
-    return first, weights
+        position[i] = begin + step * (np.float32(i) + HALF)
+        first[i] = max(min(np.floor(position[i] - reach - HALF) + ONE, last), ZERO)
+    for k in range(count):
+        weight, half = weights[k], np.float32(k) + HALF
+        for i in range(out):
+            centre = first[i] + half
+            nearness = max(reach - abs(centre - position[i]), ZERO)
+            weight[i] = nearness if begin < centre < end else ZERO
+            total[i] += weight[i]
+    for k in range(count):
+        weights[k] /= total
+    return first.astype(np.int64), weights
 
 
 @compiled
