@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpair.views.kernels import HALF, Floats, compiled
+from hardpair.views.compiling import HALF, Floats, compiled
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

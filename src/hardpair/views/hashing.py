@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpair.views.compiling import Floats, compiled
 from hardpair.views.draw import FACTORS, STRIDE
-from hardpair.views.kernels import Floats, compiled
 
 HALF_WORD, ODD, BYTE = np.uint32(16), np.uint32(15), np.uint32(8)
 FIRST_FACTOR, SECOND_FACTOR, BETWEEN = np.uint32(FACTORS[0]), np.uint32(FACTORS[1]), np.uint32(STRIDE)

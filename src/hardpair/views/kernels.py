@@ -4,39 +4,20 @@ Planes are (3, H, W) floats in [0, 1] and change in place. Tests hold each resul
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpair.pixels import MEAN, STD
 from hardpair.views.colour import BRIGHTNESS, CONTRAST, GREY, HUE, SATURATION
+from hardpair.views.compiling import HALF, ONE, ZERO, Floats, compiled
 
-Floats = NDArray[np.float32]
-Result = TypeVar("Result")
-
-# Sums in any order, so that loops become vector instructions; no value here is infinite.
-FAST = {"contract", "reassoc", "arcp", "nsz", "nnan", "ninf"}
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
-
-# With a whole number or a Python float numba would compute in 64 bits, half as fast.
-ZERO, ONE, HALF, SIX = np.float32(0), np.float32(1), np.float32(0.5), np.float32(6)
+SIX = np.float32(6)
 SIXTH, THIRD, TWO_THIRDS, FIVE_SIXTHS = (np.float32(n / 6) for n in (1, 2, 4, 5))
 OF_RED, OF_GREEN, OF_BLUE = (np.float32(weight) for weight in GREY)
 LEVEL, TINY = np.float32(1 / 255), np.finfo(np.float32).tiny
 SCALE = np.array([1 / std for std in STD], dtype=np.float32)
 SHIFT = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], dtype=np.float32)
-
-
-def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Compile a function, and keep the result for the next process where there is a place for it."""
-    try:
-        kept: Callable[..., Result] = numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # neither the package's folder nor the user's can be written
-        kept = numba.njit(**OPTIONS)(function)
-    return kept
 
 
 @compiled
@@ -161,13 +142,7 @@ def _resize(image: Floats, stretched: Floats, view: Floats, box: NDArray[np.int6
     if flipped:  # the crop was of the flipped image
         before, of_columns = size - len(of_columns) - before, of_columns[::-1].copy()
     for c in range(3):
-        for y in range(out):
-            row = stretched[y]
-            row[:] = ZERO
-            for k in range(len(of_rows)):
-                weight, source = of_rows[k, y], image[c, above[y] + k]
-                for x in range(size):
-                    row[x] += weight * source[x]
+        _stretch(image[c], above, of_rows, stretched)
         picked = view[c]
         for x in range(out):  # downwards: along a row, vector code that picks pixels would take longer
             place, one, other = before[x], of_columns[0, x], of_columns[1, x]
@@ -177,6 +152,17 @@ def _resize(image: Floats, stretched: Floats, view: Floats, box: NDArray[np.int6
                 place, one = before[x] + k, of_columns[k, x]
                 for y in range(out):
                     picked[y, x] += one * stretched[y, place]
+
+
+@compiled
+def _stretch(plane: Floats, first: NDArray[np.int64], weights: Floats, stretched: Floats) -> None:
+    for y in range(len(stretched)):
+        row = stretched[y]
+        row[:] = ZERO
+        for k in range(len(weights)):
+            weight, source = weights[k, y], plane[first[y] + k]
+            for x in range(row.size):
+                row[x] += weight * source[x]
 
 
 @compiled
