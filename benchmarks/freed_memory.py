@@ -2,16 +2,15 @@
 
     python benchmarks/freed_memory.py
 
-Steps of HNPM and features, each in a process that keeps freed memory and in one that does not, by turns; the ratio is
-the median of those of neighbouring turns. Beside it the pages that the system handed out at each pass, which no other
-work disturbs.
+Steps of HNPM and features, each in a process that keeps freed memory and in one that does not, by turns of a second or
+two; the ratio is the median of those of neighbouring turns. Beside it the pages that the system handed out at each
+pass, which no other work disturbs.
 """
 
 import itertools
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import torch
 from record import record
+from turns import Side, take_turns
 from whole_views import whole_views_recipe
 
 from hardpair.data import open_images
@@ -26,7 +26,7 @@ from hardpair.machine import keep_freed_memory
 from hardpair.models import build_encoder
 from hardpair.train.step import Stepper
 
-CPU, TURNS, SECONDS = torch.device("cpu"), 3, 12.0
+CPU, TURNS, SECONDS = torch.device("cpu"), 15, 1.5
 
 
 def step(encoder: str, width: float) -> Callable[[], object]:
@@ -53,18 +53,22 @@ WORK: dict[str, Callable[[], Callable[[], object]]] = {
 
 
 def measure(name: str, keep: bool) -> None:
-    """Print the median of the seconds of a pass and the pages of an average one."""
+    """Take turns; each gives the median of the seconds of a pass, and the pages of an average one."""
     if keep:
         assert keep_freed_memory(), "this C library has no such setting"
     work = WORK[name]()
     for _ in range(2):
         work()
-    before, end, times = pages(), time.perf_counter() + SECONDS, []
-    while not times or time.perf_counter() < end:
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    print(json.dumps([statistics.median(times), (pages() - before) / len(times)]))
+
+    def turn() -> str:
+        before, end, times = pages(), time.perf_counter() + SECONDS, []
+        while not times or time.perf_counter() < end:
+            began = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - began)
+        return json.dumps([statistics.median(times), (pages() - before) / len(times)])
+
+    take_turns(turn)
 
 
 def pages() -> int:
@@ -79,14 +83,15 @@ def main() -> None:
         return
     found = {}
     for name in WORK:
-        turns: dict[str, list[tuple[float, float]]] = {"free": [], "keep": []}
+        sides = {way: Side([sys.executable, __file__, name, way]) for way in ("free", "keep")}
+        turns: dict[str, list[list[float]]] = {way: [] for way in sides}
         for _ in range(TURNS):
-            for way, own in turns.items():
-                command = [sys.executable, __file__, name, way]
-                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                own.append(tuple(json.loads(said)))
+            for way, side in sides.items():
+                turns[way].append(json.loads(side.turn()))
+        for side in sides.values():
+            side.end()
         ratio = statistics.median(free / keep for (free, _), (keep, _) in zip(*turns.values(), strict=True))
-        seconds = {way: min(own) for way, own in turns.items()}
+        seconds = {way: [statistics.median(column) for column in zip(*own, strict=True)] for way, own in turns.items()}
         found[name] = {**{way: {"seconds": s, "pages": p} for way, (s, p) in seconds.items()}, "ratio": ratio}
         pages_of = " → ".join(f"{p:,.0f}" for _, p in seconds.values())
         print(f"{name}: {ratio:.2f} times as fast; pages {pages_of}", flush=True)

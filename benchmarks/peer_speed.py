@@ -20,7 +20,6 @@ third of lightly's seconds.
 Needs the extra: pip install "hardpair[bench]".
 """
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ import torch
 import tyro
 from peer.training import CPU, Lightly, judge, train_lightly, train_ours
 from record import record
+from turns import Side, take_turns
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.machine import keep_freed_memory
@@ -96,18 +96,21 @@ def lightly_steps(name: str, images: Images) -> Iterator[None]:
             yield
 
 
-def take_turns(options: Options, images: Images) -> None:
-    """One side: a turn for every line of input, and its images a second as a line of output."""
+def be_one(options: Options, images: Images) -> None:
+    """One side: a turn whenever asked, and its images a second."""
     side, _, name = options.only.partition(" ")
     steps = (our_steps if side == "hardpair" else lightly_steps)(name, images)
-    for _ in sys.stdin:
+
+    def turn() -> str:
         for _ in range(READY):
             next(steps)
         began, count = time.perf_counter(), 0
         while time.perf_counter() - began < options.seconds:
             next(steps)
             count += 160
-        print(count / (time.perf_counter() - began), flush=True)
+        return str(count / (time.perf_counter() - began))
+
+    take_turns(turn)
 
 
 def measure(options: Options) -> dict[str, list[float]]:
@@ -115,28 +118,19 @@ def measure(options: Options) -> dict[str, list[float]]:
     names = [f"hardpair {name}" for name in OURS] + [f"lightly {name}" for name in THEIRS]
     told = ["--data", options.data, "--data-root", str(options.data_root), "--images", str(options.images)]
     told += ["--seconds", str(options.seconds)]
-    sides = {name: side([sys.executable, __file__, *told, "--only", name]) for name in names}
+    sides = {name: Side([sys.executable, __file__, *told, "--only", name]) for name in names}
     rates: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(options.turns):
-        for name, process in sides.items():
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            rates[name].append(float(process.stdout.readline()))
-    for process in sides.values():
-        process.communicate()  # the end of its input is the end of its turns
+        for name, side in sides.items():
+            rates[name].append(float(side.turn()))
+    for side in sides.values():
+        side.end()
     return rates
 
 
 def of_method(method: str, names: tuple[str, ...]) -> list[str]:
     """All ways in which a method is measured."""
     return [name for name in names if name.partition(", ")[0] == method]
-
-
-def side(command: list[str]) -> subprocess.Popen[str]:
-    """A process that waits for its turns."""
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def learning_sets(options: Options) -> tuple[Images, Images]:
@@ -168,7 +162,7 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     if options.only:
         images = open_images(f"{options.data}:{options.images}", "train", size=32, root=options.data_root)
-        take_turns(options, images)
+        be_one(options, images)
         return
     if options.learning:
         learn(options)
