@@ -170,7 +170,7 @@ def _looks(start: int, length: int, size: int, out: int) -> tuple[NDArray[np.int
     """The first pixel that each of ``out`` pixels looks at, and the weights (K, out) of that one and the next.
 
     For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in geometry.py. K is 2 or
-    more.
+    more, as images have at least 8 pixels a side.
     """
     step = np.float32(length / out)
     reach = max(step, ONE)
