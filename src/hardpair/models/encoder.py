@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from hardpair.errors import UserError, nearest, require_range
 from hardpair.models.colour_streams import ColourStreams
+from hardpair.models.narrow_strides import guard_narrow_strides
 from hardpair.models.patch_grid import PatchGrid
 
 DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many a stage
@@ -27,6 +28,7 @@ class Encoder(nn.Module):
 
     def __init__(self, trunk: nn.Module, num_features: int, settings: dict[str, Any]) -> None:
         super().__init__()
+        guard_narrow_strides(trunk)
         self.trunk = trunk
         self.settings = settings
         self.num_features = num_features

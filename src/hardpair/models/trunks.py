@@ -4,8 +4,7 @@ from typing import Any
 
 from timm.layers.norm import GroupNorm1
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet, downsample_conv
-from torch import Tensor, nn
-from torch.nn.functional import conv2d
+from torch import nn
 
 from hardpair.models.selective import selective_trunk
 
@@ -22,9 +21,6 @@ def plain_trunk(
         block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm, zero_init_last=False
     )
     _set_stem(trunk, channels[0], small_images, inputs, norm)
-    if channels[0] < 8 and not bottlenecks:
-        second: Any = trunk.layer2
-        second[0].downsample[0] = SubsamplingConv(channels[0], channels[1], 1, stride=2, bias=False)
     _initialise(trunk)
     return trunk
 
@@ -47,17 +43,6 @@ def _initialise(trunk: Any) -> None:
     run with Adam that cost every method four to five points (docs/log.md). Built with ones, it stays so.
     """
     trunk.init_weights(zero_init_last=False)
-
-
-class SubsamplingConv(nn.Conv2d):
-    """A 1x1 convolution that drops pixels itself before it looks at the rest.
-
-    With a stride of 2 and fewer than 8 channels, the gradient of torch's own (2.15) writes past the end of its memory
-    on CPUs with AVX2 but not AVX-512. The result is the same.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002, D102
-        return conv2d(input[..., :: self.stride[0], :: self.stride[1]], self.weight)
 
 
 def _set_stem(trunk: Any, channels: int, small_images: bool, inputs: int, norm: Any) -> None:
