@@ -11,6 +11,7 @@ from hardpair.doctor.disk import check_disk
 from hardpair.doctor.finding import Finding, bad, summary
 from hardpair.doctor.images import check_images
 from hardpair.doctor.installation import check_installation
+from hardpair.doctor.narrow import check_narrow
 from hardpair.doctor.options import Doctor
 from hardpair.doctor.rate import check_rate
 from hardpair.doctor.resume import check_resume
@@ -21,6 +22,7 @@ Check = Callable[[Doctor], Iterable[Finding]]
 CHECKS: dict[str, Check] = {
     "installation": check_installation,
     "compute": check_compute,
+    "narrow layers": check_narrow,
     "images": check_images,
     "disk": check_disk,
     "data rate": check_rate,
