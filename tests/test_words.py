@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpair.words import clock, scaled, several, sides
+from hardpair.words import duration, scaled, several, sides
 
 
 def test_one_is_one_and_all_else_are_several():
@@ -35,5 +35,7 @@ def test_the_size_of_views_is_said_where_it_is_another():
     assert sides(32, 32) == "32 px"
 
 
-def test_times_are_minutes_and_seconds():
-    assert [clock(seconds) for seconds in (0, 6.9, 60, 7530)] == ["0:00", "0:06", "1:00", "125:30"]
+def test_durations_have_two_units_at_most():
+    seconds = (0, 6.9, 60, 200, 1530, 6900, 187_300)
+    words = ["0 s", "6 s", "1 min 0 s", "3 min 20 s", "25 min", "1 h 55 min", "2 d 4 h"]
+    assert [duration(value) for value in seconds] == words

@@ -16,9 +16,18 @@ def scaled(value: float, unit: str) -> str:
     return f"{value / 1000**power:.1f} {PREFIXES[power]}{unit}"
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds: 0:07, 125:30."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+def duration(seconds: float) -> str:
+    """7 s, 3 min 20 s, 25 min, 1 h 55 min, 2 d 4 h: the two largest units, as far as they matter."""
+    seconds = int(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
 
 
 def sides(images: int, views: int) -> str:

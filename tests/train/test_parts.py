@@ -4,6 +4,7 @@ import dataclasses
 import io
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 
 from hardpair.data import open_images
 from hardpair.train.health import complaints, effective_rank, spread
+from hardpair.train.meter import Meter
 from hardpair.train.optimisers import build_optimiser, learning_rate
 from hardpair.train.progress import Display
 from hardpair.train.step import Stepper
@@ -133,10 +135,14 @@ FIGURES = {
 
 
 @pytest.mark.parametrize(("terminal", "width"), [(True, 80), (True, 200), (False, 80)])
-def test_display_shows_what_matters(terminal, width):
+def test_display_shows_what_matters(monkeypatch, terminal, width):
     console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, soft_wrap=True)
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("hardpair.train.progress.time", clock)
     with Display(100, console=console) as display:
         display.say("hello [not markup]")
+        display.step(1)
+        clock.now += 49 * 12
         display.step(50)
         display.figures(50, FIGURES)
     text = console.file.getvalue()
@@ -150,5 +156,35 @@ def test_display_shows_what_matters(terminal, width):
         "spread 0.50",
     ):
         assert words in text
-    assert "left" in text
+    assert "left 10 min" in text
     assert terminal or "\x1b" not in text
+
+
+def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
+    """The first step, which may be slow, is no part of it; nor is a resumed run's past."""
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("hardpair.train.progress.time", clock)
+    console = Console(file=io.StringIO(), force_terminal=False, width=200)
+    with Display(1000, start=499, console=console) as display:
+        clock.now += 60
+        for step, seconds in ((500, 0), (501, 2), (502, 2), (600, 196)):
+            clock.now += seconds
+            display.step(step)
+            display.last_line = 0.0
+            display.figures(step, FIGURES)
+    lines = console.file.getvalue().splitlines()
+    assert ["left" in line for line in lines] == [False, False, True, True]
+    assert lines[-1].endswith("left 13 min")  # 400 steps of 2 s
+
+
+def test_the_pace_leaves_the_first_step_out(monkeypatch):
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr("hardpair.train.meter.time", clock)
+    meter, outputs = Meter(), {"loss": torch.tensor(1.0), "features": torch.eye(4)}
+    for seconds in (30.0, 1.0, 1.0):
+        clock.now += seconds
+        meter.add(outputs, images=10, waited=seconds / 2)
+        if seconds == 30:
+            meter.restart_clock()
+    values = meter.read()
+    assert (values["images_per_second"], values["data_wait"], values["loss"]) == (10, 0.5, 1)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from hardpair.words import clock
+from hardpair.words import duration
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 LINE_SECONDS = 15.0  # without a terminal, one line in so many seconds
@@ -67,7 +67,7 @@ def _lines(label: str, total: int, console: Console) -> Iterator[Callable[[int],
         nonlocal last
         if (now := time.monotonic()) - last >= LINE_SECONDS:
             last = now
-            left = clock((now - start) * max(total / max(done, 1) - 1, 0))
+            left = duration((now - start) * max(total / max(done, 1) - 1, 0))
             text = f"{label}: {done / max(total, 1):.0%}  left {left}"
             console.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -4,6 +4,7 @@ Each split is one lossless WebP sheet, rows of 100 images sorted by class; `scri
 `sample/sample.json` says which images they are.
 """
 
+import functools
 import json
 from importlib.resources import files
 from typing import Any
@@ -21,11 +22,15 @@ ACROSS = 100  # images in a row of the sheet
 def read_sample(split: Split) -> Images:
     """The bundled images of one split: 5,000 to train on, 1,000 to test on, ten balanced classes."""
     facts = sample_facts()
-    with (files("hardpair.data") / "sample" / f"{split}.webp").open("rb") as stream:
-        pixels = cut_sheet(Image.open(stream, formats=["WEBP"]))
     classes = tuple(facts["classes"])
     labels = torch.arange(len(classes)).repeat_interleave(facts["splits"][split]["per_class"])
-    return Images(pixels, labels, classes, name=f"sample/{split}")
+    return Images(_pixels(split), labels, classes, name=f"sample/{split}")
+
+
+@functools.cache  # 15 MB, and a quarter of a second each time; nobody writes to the pixels of Images
+def _pixels(split: Split) -> torch.Tensor:
+    with (files("hardpair.data") / "sample" / f"{split}.webp").open("rb") as stream:
+        return cut_sheet(Image.open(stream, formats=["WEBP"]))
 
 
 def sample_facts() -> dict[str, Any]:

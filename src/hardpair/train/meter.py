@@ -19,7 +19,12 @@ class Meter:
     def _reset(self) -> None:
         self.sums: dict[str, Tensor] = {}
         self.features: Tensor | None = None
-        self.steps, self.images, self.waited, self.began = 0, 0, 0.0, time.perf_counter()
+        self.steps = 0
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Measure images per second and data wait from here on; other averages are kept."""
+        self.images, self.waited, self.began = 0, 0.0, time.perf_counter()
 
     def add(self, outputs: Mapping[str, Tensor], *, images: int, waited: float) -> None:
         """Take in one step's outputs: scalars are averaged, features are kept for the health figures."""

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hardpair import processes
-from hardpair.words import clock
+from hardpair.words import duration
 
 PLAIN_SECONDS = 10.0  # between plain lines
+MEASURED_SECONDS = 3.0  # before that an estimate of the time left would mean nothing
 
 
 class Bar(Progress):
@@ -30,18 +31,18 @@ class Display:
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
         self.console = console or Console(soft_wrap=True, quiet=not processes.is_first())
-        self.total, self.start, self.began, self.last_line = total, start, time.monotonic(), 0.0
+        self.total, self.last_line = total, 0.0
+        self.warm: tuple[int, float] | None = None  # the first step done, and when: it is slower than those after it
         self.bar = Bar(
             TextColumn("step"),
             MofNCompleteColumn(),
             BarColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task("", total=total, completed=start)
+        self.task = self.bar.add_task("", total=total, completed=start, left="")
 
     def __enter__(self) -> "Display":
         self.bar.start()
@@ -56,7 +57,8 @@ class Display:
 
     def step(self, step: int) -> None:
         """A step was done."""
-        self.bar.update(self.task, completed=step)
+        self.warm = self.warm or (step, time.monotonic())
+        self.bar.update(self.task, completed=step, left=self._left(step))
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         """New averages were logged."""
@@ -65,8 +67,15 @@ class Display:
         due = time.monotonic() - self.last_line >= PLAIN_SECONDS or step == self.total
         if not self.console.is_terminal and due:
             self.last_line = time.monotonic()
-            seconds = (time.monotonic() - self.began) / max(step - self.start, 1) * (self.total - step)
-            self.say(f"step {step}/{self.total}  {text}  left {clock(seconds)}")
+            self.say(f"step {step}/{self.total}  {text}  {self._left(step)}".rstrip())
+
+    def _left(self, step: int) -> str:
+        """The time left at the pace since the first step; nothing while that is unknown."""
+        warm_step, since = self.warm or (step, time.monotonic())
+        measured = time.monotonic() - since
+        if measured < MEASURED_SECONDS or step == warm_step:
+            return ""
+        return f"left {duration(measured / (step - warm_step) * (self.total - step))}"
 
 
 def describe(values: Mapping[str, float]) -> str:

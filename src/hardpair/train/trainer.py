@@ -101,8 +101,9 @@ class Trainer:
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
         """Step by step to the last, or until some process is asked to stop, which is returned."""
         self.method.train()
-        self.meter.began = time.perf_counter()  # compiling is no part of a step
-        stop = False
+        self.stepper.prepare_views(self.step, display.say)
+        self.meter.restart_clock()
+        first, stop = self.step + 1, False
         while self.step < last and not stop:
             done = self.stepper.take(self.step, lambda: request.signal is not None)
             stop = done.stop
@@ -117,6 +118,8 @@ class Trainer:
                 values = self._log_figures()
                 display.figures(self.step, values)
                 self._warn(values, display)
+            if self.step == first:  # slower than the others, so no part of the pace
+                self.meter.restart_clock()
             if self.step % self.checkpoint_every == 0 and self.step < last:
                 self._save()
         return stop
