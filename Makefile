@@ -5,11 +5,11 @@ RUN ?= runs/demo
 FIELDS ?=
 LONG := benchmarks/peer_learning.py
 
-.PHONY: help demo test soak check bench clean
+.PHONY: help demo test test-slow soak check bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write the report (about 5 minutes)
 	$(BIN)/hardpair pretrain demo --run $(RUN) --resume $(FIELDS)
@@ -17,8 +17,11 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 	$(BIN)/hardpair report $(RUN)
 	@echo "open $(RUN)/report.html in a browser"
 
-test: .venv/.dev  ## run all tests
+test: .venv/.dev  ## run the fast tests (about 90 seconds on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-slow: .venv/.dev  ## run the others: kills, torchrun, several processes, other instruction sets (minutes)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "slow and not soak"
 
 soak: .venv/.dev  ## the long form of the fault tests (minutes)
 	$(BIN)/python -m pytest -m soak

@@ -6,15 +6,30 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
+from hypothesis import settings
 
-from hardpair.recipes import Recipe
+if TYPE_CHECKING:
+    from hardpair.recipes import Recipe
 
-# One thread a process: the tests run side by side, and threads that wait for each other would slow all of them down.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"  # and for the processes that tests start
+# One thread a process, before torch is imported: the tests run side by side, and threads that wait for each other
+# would slow all of them down. torch itself is imported by those who need it: the process that only hands out tests
+# to the others does not.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+# The same examples in every run, and no limit of time: a red test is red for everybody. `make soak` draws new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("soak", deadline=None)
+settings.load_profile("repeatable")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Random examples where time does not matter."""
+    if config.option.markexpr == "soak":
+        settings.load_profile("soak")
+
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -38,16 +53,25 @@ def hardpair(tmp_path: Path) -> Command:
 
 
 @pytest.fixture(scope="session")
-def small_recipe() -> Recipe:
-    """Two epochs of 20 steps on the bundled photos with a tiny encoder: seconds, but the real thing."""
+def small_recipe() -> "Recipe":
+    """Two epochs of 20 steps on a part of the bundled photos with a tiny encoder: a second, but the real thing."""
+    from hardpair.recipes import Recipe
+
     settings = {"head_hidden": 32, "head_outputs": 16, "alpha_pos": 1.0, "alpha_neg": 1.0, "norm": "l2"}
     return Recipe(
-        name="small", image_size=8, encoder="resnet10", width=1 / 16, epochs=2, batch_size=250, settings=settings
+        name="small",
+        data="sample:1000",
+        image_size=8,
+        encoder="resnet10",
+        width=1 / 16,
+        epochs=2,
+        batch_size=50,
+        settings=settings,
     )
 
 
 @pytest.fixture(scope="session")
-def finished_run(small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(small_recipe: "Recipe", tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that no test changes."""
     from hardpair.train import pretrain
 

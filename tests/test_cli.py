@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hardpair.cli import main
+from hardpair.cli import main, run_verb
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,14 @@ def test_help_teaches(hardpair, monkeypatch, capsys):
         assert words in text
 
 
-def test_plan_in_a_real_process(hardpair, tmp_path):
-    done = hardpair("plan", "demo/simclr", "--width", ".125", "--gpus", "2")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("demo/simclr on 2 GPUs: simclr, resnet10 of width 0.125")
-    assert "\nfits: " in done.stdout
-    done = hardpair("plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16")
-    assert json.loads(done.stdout)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9, "shard": False}
+def test_plan(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert run_verb(["plan", "demo/simclr", "--width", ".125", "--gpus", "2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("demo/simclr on 2 GPUs: simclr, resnet10 of width 0.125")
+    assert "\nfits: " in said
+    assert run_verb(["plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16"]) == 0
+    assert json.loads(capsys.readouterr().out)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9, "shard": False}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,18 +126,27 @@ def test_help_of_plan(monkeypatch, capsys):
     assert "--gpus" in text
 
 
-def test_the_whole_way(hardpair, tmp_path):
-    """Pretrain, evaluate, report: what the README promises, in small."""
-    small = ["--encoder", "resnet10", "--width", ".0625", "--image-size", "16", "--epochs", "1", "--run", "runs/way"]
-    done = hardpair("pretrain", *small)
-    assert done.returncode == 0, done.stderr
-    assert "hnpm on 5,000 images of sample/train" in done.stdout
-    assert "left 0:00" in done.stdout
-    done = hardpair("evaluate", "runs/way", "--protocol", "knn", "linear")
-    assert done.returncode == 0, done.stderr
-    assert "tensors matched" in done.stdout
-    done = hardpair("report", "runs/way")
-    assert done.returncode == 0, done.stderr
-    assert "linear" in done.stdout
-    assert (tmp_path / "runs" / "way" / "report.html").stat().st_size > 50_000
-    assert json.loads((tmp_path / "runs" / "way" / "recipe.json").read_text())["epochs"] == 1
+SMALL = ["--data", "sample:1000", "--width", ".0625", "--image-size", "8", "--batch-size", "25"]
+
+
+def test_the_whole_way(tmp_path, monkeypatch, capsys):
+    """What the README promises, in small: a real command, Ctrl-C, resume, evaluate, report."""
+    monkeypatch.chdir(tmp_path)
+    pretrain = ["pretrain", *SMALL, "--epochs", "100", "--run", "runs/way"]
+    process = subprocess.Popen([sys.executable, "-m", "hardpair", *pretrain], stdout=subprocess.PIPE, text=True)
+    said = next(line for line in process.stdout if line.startswith("step "))
+    assert said.startswith("step 10/4000  epoch 0.2  loss ")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "--resume" in out
+    content = json.loads((tmp_path / "runs/way/recipe.json").read_text())
+    content["epochs"] = 2  # a shorter run goes on from there
+    (tmp_path / "runs/way/recipe.json").write_text(json.dumps(content))
+    assert run_verb(["pretrain", *SMALL, "--epochs", "2", "--run", "runs/way", "--resume"]) == 0
+    assert "hnpm on 1,000 images of sample:1000/train" in capsys.readouterr().out
+    assert run_verb(["evaluate", "runs/way", "--protocol", "knn", "linear"]) == 0
+    assert "linear: top-1 " in capsys.readouterr().out
+    assert run_verb(["report", "runs/way"]) == 0
+    assert "linear" in capsys.readouterr().out
+    assert (tmp_path / "runs/way/report.html").stat().st_size > 50_000

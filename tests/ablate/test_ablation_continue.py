@@ -83,6 +83,7 @@ def test_stopped_while_judging_keeps_what_was_judged(finished, photos, tmp_path,
     assert json.loads((out / "mining.json").read_text())["runs_done"] == 1
 
 
+@pytest.mark.slow
 def test_killed_before_it_was_judged_is_judged_first(finished, photos, tmp_path, monkeypatch):
     """Power cut after the pause, with one of two protocols done: only the other is made up for."""
     out = tmp_path / "out"

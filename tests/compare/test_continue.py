@@ -78,6 +78,7 @@ def test_validation_judges_again_but_does_not_train_again(finished, photos, tmp_
     assert row["linear"] == {"mean": score["metrics"]["top1"], "std": None}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_figure")
 def test_few_labels_are_added_to_what_is_there(finished, photos, tmp_path, capsys):
     """Each share of the labels is fine-tuned with once; what was judged before is not judged again."""

@@ -52,6 +52,7 @@ def test_what_is_not_known_is_done(finished, photos, tmp_path):
     assert sources == [str(finished), str(finished), str(out)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_figure")
 def test_another_recipe_is_not_known(finished, photos, tmp_path):
     """As after a change of a default: the file says nothing of it."""

@@ -22,6 +22,7 @@ def one_of_two(photos: Path, out: Path, cache: Path, said: Path) -> None:
         assert cli.compare(words(photos, out, "--threads", "1")) == 0
 
 
+@pytest.mark.slow
 def test_two_processes_do_every_run_once(photos, tmp_path):
     out, said = tmp_path / "out", [tmp_path / "said0", tmp_path / "said1"]
     two = [SERVER.Process(target=one_of_two, args=(photos, out, tmp_path / "cache", file)) for file in said]

@@ -90,6 +90,7 @@ def test_the_doctor_finds_leaks_in_what_is_packed(photos: Path, tmp_path: Path) 
     assert found["leaks"].found.startswith("1 of 60 test images also to train on; test/heads/")
 
 
+@pytest.mark.slow
 def test_the_whole_way_in_real_processes(hardpair: Command, photos: Path, tmp_path: Path) -> None:
     (photos / "train/heads/0.png").rename(tmp_path / "kept.png")
     (photos / "train/heads/0.png").write_bytes(b"rubbish")

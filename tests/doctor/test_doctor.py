@@ -15,6 +15,7 @@ from hardpair.doctor.run import CHECKS, run_doctor
 from hardpair.errors import UserError
 
 
+@pytest.mark.slow
 def test_a_real_process_finds_nothing_bad_and_leaves_nothing(hardpair, tmp_path):
     (tmp_path / "temporary").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
@@ -66,6 +67,7 @@ def test_where_nothing_can_be_written_there_are_words_and_no_traceback(monkeypat
     assert "No such file or directory" in findings[-1]["found"]
 
 
+@pytest.mark.slow
 def test_a_run_that_resumes_otherwise_is_bad(monkeypatch):
     from hardpair.doctor import resume
 

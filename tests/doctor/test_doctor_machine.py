@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import resource
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hostile import largest_file
 
 from hardpair.data import open_images
 from hardpair.doctor import compute, rate, run, together, worker
@@ -74,12 +74,8 @@ def test_a_machine_that_miscalculates(monkeypatch, fault):
 
 def test_a_disk_that_fills_up_while_it_is_written(tmp_path):
     """The system itself refuses the second half of the file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (32_000_000, hard))
-    try:
+    with largest_file(32_000_000):
         room, speed = check_disk(Doctor(runs=tmp_path / "not/made/yet"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (room.level, speed.level) == ("good", "bad")
     assert f"{tmp_path}: cannot be written (File too large)" in speed.found
     assert list(tmp_path.iterdir()) == []
@@ -111,6 +107,7 @@ def test_views_that_take_longer_than_the_encoder():
     assert "100 images/s, its encoder takes 300 images/s: 75% of the time" in finding.found
 
 
+@pytest.mark.slow
 def test_processes_that_cannot_meet(monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such")
     group, equal = check_together(Doctor())

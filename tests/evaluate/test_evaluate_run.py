@@ -55,7 +55,7 @@ def test_long_work_says_how_far_it_is_and_of_which_encoder(run, monkeypatch, cap
         monkeypatch.setattr(f"hardpair.data.progress.{name}", 0)
     judge(run, ["linear"])
     lines = capsys.readouterr().err.splitlines()
-    assert any(line.startswith("regression on 4,000 images: 8%  left ") for line in lines)
+    assert any(line.startswith("regression on 800 images: 8%  left ") for line in lines)
     labels = {line.rpartition(": ")[0] for line in (text.partition("%")[0] for text in lines)}
     ours = {label for label in labels if not label.startswith("random encoder: ")}
     assert len(ours) == 4  # features of two splits, the regressions to choose by and the last one
@@ -73,8 +73,8 @@ def test_validation_never_touches_the_test_images(run, monkeypatch):
     score = judge(run, ["knn"], on="validation")[0]
     assert set(opened) == {"train"}
     assert score["on"] == "validation"
-    assert score["data"]["train"]["images"] == 4000
-    assert (score["data"]["test"]["name"], score["data"]["test"]["images"]) == ("sample/validation", 1000)
+    assert score["data"]["train"]["images"] == 800
+    assert (score["data"]["test"]["name"], score["data"]["test"]["images"]) == ("sample:1000/validation", 200)
     assert not (run / "neighbours.json").exists()
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score
 from hardpair.evaluate.metrics import average_precision_11, map_11, mean_per_class
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 9999))
 def test_mean_per_class_is_scikit_learns_balanced_accuracy(seed):
     rng = np.random.default_rng(seed)
@@ -33,7 +33,7 @@ def slow_11_points(scores, present):
     return sum(best) / 11
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 9999), share=st.floats(0.02, 0.9))
 def test_average_precision_is_the_definition(seed, share):
     rng = np.random.default_rng(seed)

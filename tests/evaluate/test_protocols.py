@@ -61,7 +61,7 @@ def test_knn_refuses_bad_settings(bad):
         knn(clusters(20), clusters(8), **bad)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 9999), k=st.integers(1, 7))
 def test_top_k_is_scikit_learns(seed, k):
     rng = np.random.default_rng(seed)

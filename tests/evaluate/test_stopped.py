@@ -34,14 +34,16 @@ def semi(run, patch, *, stop_at=None, few=FEW):
         return None, len(fits)
 
 
-@pytest.fixture
-def undisturbed(run, monkeypatch, tmp_path):
-    score, fits = semi(shutil.copytree(run, tmp_path / "undisturbed"), monkeypatch)
+@pytest.fixture(scope="module")
+def undisturbed(finished_run, tmp_path_factory):
+    run = shutil.copytree(finished_run, tmp_path_factory.mktemp("undisturbed") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        score, fits = semi(run, patch)
     assert fits == FITS
     return score
 
 
-@pytest.mark.parametrize("stops", [(1, 1), (2,), (3,), (5,)])
+@pytest.mark.parametrize("stops", [(1, 1), *(pytest.param((k,), marks=pytest.mark.slow) for k in (2, 3)), (5,)])
 def test_nothing_that_was_finished_is_done_again(run, monkeypatch, undisturbed, stops):
     """Stopped between candidates, in the last training, before the control, in the middle of it; once or twice."""
     for stop in stops:
@@ -56,6 +58,7 @@ def test_the_next_evaluation_judges_anew(run, monkeypatch, undisturbed):
         assert semi(run, monkeypatch) == (undisturbed, FITS)
 
 
+@pytest.mark.slow
 def test_another_evaluation_in_between_costs_nothing(run, monkeypatch, undisturbed):
     semi(run, monkeypatch, stop_at=4)
     judge(run, "knn", Settings())
@@ -63,6 +66,7 @@ def test_another_evaluation_in_between_costs_nothing(run, monkeypatch, undisturb
     assert semi(run, monkeypatch) == (undisturbed, FITS - 4)
 
 
+@pytest.mark.slow
 def test_what_others_were_found_to_be_is_not_taken(run, monkeypatch):
     """Other labels, another encoder, another commit."""
     semi(run, monkeypatch, stop_at=4)
@@ -80,7 +84,14 @@ BROKEN = b"\xff\n[]\n{\n3\n" + b"[" * 10**5 + b'\n{"key": 3}\n{"found": 3}\n'
 NO_METRICS = {"metrics": {}, "chosen": {}, "seconds": 1.0}
 
 
-@pytest.mark.parametrize("found", [(None, True, "x"), (101.0, -0.5, NO_METRICS), (float("nan"), [], {})])
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param((None, True, "x"), marks=pytest.mark.slow),
+        (101.0, -0.5, NO_METRICS),
+        pytest.param((float("nan"), [], {}), marks=pytest.mark.slow),
+    ],
+)
 def test_lines_that_do_not_fit_are_as_none(run, monkeypatch, undisturbed, found):
     semi(run, monkeypatch, stop_at=2)
     lines = (run / FILE).read_text().splitlines()

@@ -21,7 +21,7 @@ def cosine(a: Tensor, b: Tensor) -> float:
     return float(a @ b / (a.norm() * b.norm()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(2, 9), seed=st.integers(0, 10**6), temperature=TEMPERATURES)
 def test_nt_xent(count, seed, temperature):
     a, b = rows(count, seed), rows(count, seed + 1)
@@ -34,7 +34,7 @@ def test_nt_xent(count, seed, temperature):
     assert nt_xent(a, b, temperature=temperature).item() == pytest.approx(total / (2 * count), rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(1, 9), seed=st.integers(0, 10**6), temperature=TEMPERATURES)
 def test_info_nce(count, seed, temperature):
     queries, keys = rows(count, seed), rows(count, seed + 1)
@@ -46,7 +46,7 @@ def test_info_nce(count, seed, temperature):
     assert info_nce(queries, keys, negatives, temperature=temperature).item() == pytest.approx(total / count, rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(1, 9), seed=st.integers(0, 10**6), temperature=TEMPERATURES, some=st.booleans())
 def test_find_own(count, seed, temperature, some):
     bank = torch.nn.functional.normalize(rows(12, seed), dim=1)
@@ -61,7 +61,7 @@ def test_find_own(count, seed, temperature, some):
     assert result == pytest.approx(total / count, rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(1, 9), seed=st.integers(0, 10**6))
 def test_cosine_regression(count, seed):
     predicted, target = rows(count, seed), rows(count, seed + 1)

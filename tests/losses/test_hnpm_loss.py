@@ -63,7 +63,7 @@ def reference(
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 12),
     width=st.integers(1, 9),

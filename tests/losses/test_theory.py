@@ -79,7 +79,7 @@ def test_the_mean_of_logs_and_the_log_of_means_order_differently():
     assert spread.mean() > even.mean()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 9999), count=st.integers(2, 12), spread=st.floats(1e-4, 2))
 def test_eq_12_bounds_the_negative_term_from_below(seed, count, spread):
     """Every mined distance is at most 1, so an anchor's term is at least −log of how many it can mine."""

@@ -2,12 +2,11 @@
 
 import errno
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from hostile import largest_file
 from timm.optim.lars import Lars
 from torch import nn
 
@@ -152,29 +151,13 @@ def test_only_the_first_process_puts_checkpoints_aside(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000001", "000000002"]
 
 
-FULL_DISK = """
-import resource, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_checkpoints import trained
-from hardpair.errors import UserError
-from hardpair.train.checkpoints import save_checkpoint
-folder = Path(sys.argv[1])
-save_checkpoint(folder, 1, *trained())
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-try:
-    save_checkpoint(folder, 2, *trained())
-except UserError as error:
-    print(error)
-"""
-
-
 def test_no_room_leaves_the_checkpoint_before_intact(tmp_path):
     """The system really refuses to write more than 20 kB, as a full disk or a quota would."""
-    words = [sys.executable, "-c", FULL_DISK, str(tmp_path), str(Path(__file__).parent)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "cannot save the checkpoint of step 2" in done.stdout
-    assert "earlier checkpoints are intact (steps: 1)" in done.stdout
+    save_checkpoint(tmp_path, 1, *trained())
+    with largest_file(20_000), pytest.raises(UserError) as failure:
+        save_checkpoint(tmp_path, 2, *trained())
+    assert "cannot save the checkpoint of step 2" in str(failure.value)
+    assert "earlier checkpoints are intact (steps: 1)" in str(failure.value)
     assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
     assert load_checkpoint(tmp_path)[0].step == 1
 

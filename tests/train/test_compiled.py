@@ -104,8 +104,13 @@ def test_what_agrees_is_used_and_the_check_leaves_no_trace(small_recipe, tmp_pat
 @pytest.mark.parametrize(
     ("compiler", "least", "words"),
     [
-        (slow, compiled.LEAST, r"not compiled: no faster \(0\.\d\d times\)$"),
-        (wrong(0, 0.5), 0.0, r"not compiled: gradients differ by 0\.\d, and rounding explains 0\.\d+ at most$"),
+        pytest.param(slow, compiled.LEAST, r"not compiled: no faster \(0\.\d\d times\)$", marks=pytest.mark.slow),
+        pytest.param(
+            wrong(0, 0.5),
+            0.0,
+            r"not compiled: gradients differ by 0\.\d, and rounding explains 0\.\d+ at most$",
+            marks=pytest.mark.slow,
+        ),
         (wrong(0.01, 0), 0.0, r"not compiled: the loss differs by 0\.0\d+, and rounding explains \de-0\d at most$"),
         (failing, 0.0, r"not compiled: the compiler failed \(.*out of luck in two lines.*\)$"),
     ],
@@ -143,6 +148,7 @@ def test_turns_go_on_while_any_process_wants_more(small_recipe, monkeypatch):
     assert len(taken) == 3
 
 
+@pytest.mark.slow
 def test_resumed_equals_uninterrupted(small_recipe, tmp_path, monkeypatch, use):
     """With code whose last bits are others, so that a part of the run without it would show."""
     recipe, runs = dataclasses.replace(small_recipe, epochs=1), [tmp_path / name for name in ("straight", "halves")]
@@ -199,6 +205,7 @@ def test_a_cut_method_is_refused(small_recipe, tmp_path):
 COMMAND = ["--encoder", "resnet10", "--width", ".0625", "--image-size", "8", "--batch-size", "1000", "--epochs", "1"]
 
 
+@pytest.mark.slow
 def test_the_option_on_a_machine_without_a_compiler(tmp_path, monkeypatch, capsys):
     """The real compiler, which then has nothing to call."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))  # nor anything compiled earlier
@@ -210,6 +217,7 @@ def test_the_option_on_a_machine_without_a_compiler(tmp_path, monkeypatch, capsy
     assert lines[-1].startswith(f"{tmp_path / 'run'}: finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "broken"),
     [

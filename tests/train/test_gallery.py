@@ -18,7 +18,7 @@ def test_a_run_ends_also_where_memory_is_too_small_for_its_pairs(small_recipe, t
         raise error
 
     monkeypatch.setattr(HNPM, "hard_pairs", fail)
-    assert pretrain(dataclasses.replace(small_recipe, batch_size=2500, epochs=1), tmp_path / "run").status == "finished"
+    assert pretrain(dataclasses.replace(small_recipe, batch_size=500, epochs=1), tmp_path / "run").status == "finished"
     assert not (tmp_path / "run/pairs.json").exists()
     events = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert [line["event"] for line in events[-2:]] == ["warning", "end"]
@@ -28,7 +28,7 @@ def test_a_run_ends_also_where_memory_is_too_small_for_its_pairs(small_recipe, t
 def test_another_fault_is_not_hidden(small_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(HNPM, "hard_pairs", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        pretrain(dataclasses.replace(small_recipe, batch_size=2500, epochs=1), tmp_path / "run")
+        pretrain(dataclasses.replace(small_recipe, batch_size=500, epochs=1), tmp_path / "run")
 
 
 def test_no_view_is_made_where_nothing_is_mined():

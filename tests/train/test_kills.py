@@ -23,6 +23,7 @@ from hardpair.train.checkpoints import load_checkpoint
 
 # A life lasts up to a fifth of a second: enough for some steps and saves, and too little for the run to end before it
 # is killed often enough.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "epochs"), [pytest.param(4, 8, id="few"), pytest.param(100, 200, id="many", marks=pytest.mark.soak)]
 )
@@ -87,7 +88,9 @@ def test_killed_before_anything_was_said(small_recipe, tmp_path):
     assert pretrain(small_recipe, tmp_path / "run", until=1).step == 1
 
 
-@pytest.mark.parametrize("moment", ["state.safetensors", "state.json", "rename"])
+@pytest.mark.parametrize(
+    "moment", ["state.safetensors", *(pytest.param(m, marks=pytest.mark.slow) for m in ("state.json", "rename"))]
+)
 def test_killed_inside_a_save(moment, tmp_path):
     """The process dies in the middle of writing its second checkpoint; the first is what is left, and enough."""
     life = SERVER.Process(target=die_in_save, args=(tmp_path / "run", moment))
@@ -125,6 +128,7 @@ def die_in_save(run: Path, moment: str) -> None:
     live(run, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "epochs"), [pytest.param(1, 4, id="one"), pytest.param(10, 40, id="ten", marks=pytest.mark.soak)]
 )

@@ -45,8 +45,10 @@ def test_a_run_leaves_everything(finished_run, small_recipe):
     assert distances == sorted(distances)
 
 
-QUICK = (7, 19, 33)
-EVERY_STEP = [pytest.param(k, marks=() if k in QUICK else pytest.mark.soak) for k in range(1, 40)]
+SLOW = (7, 33)
+EVERY_STEP = [
+    pytest.param(k, marks=() if k == 19 else pytest.mark.slow if k in SLOW else pytest.mark.soak) for k in range(1, 40)
+]
 
 
 @pytest.mark.parametrize("stop_at", EVERY_STEP)
@@ -76,6 +78,7 @@ def test_killed_run_loses_only_the_steps_since_its_checkpoint(finished_run, smal
     assert log_lines(run, "step") == log_lines(finished_run, "step")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_to_the_real_command(tmp_path, number):
     words = [sys.executable, "-m", "hardpair", "pretrain", "--encoder", "resnet10", "--width", ".0625"]
@@ -124,7 +127,7 @@ def test_changed_images_are_refused(small_recipe, tmp_path, monkeypatch):
 def test_a_run_says_what_it_is(small_recipe, tmp_path, capsys, view_size, size):
     recipe = dataclasses.replace(small_recipe, image_size=16, view_size=view_size, epochs=1)
     pretrain(recipe, tmp_path / "run", until=1)
-    words = f"hnpm on 5,000 images of sample/train at {size}; resnet10, width 0.0625, 0.0 M parameters; "
+    words = f"hnpm on 1,000 images of sample:1000/train at {size}; resnet10, width 0.0625, 0.0 M parameters; "
     assert capsys.readouterr().out.startswith(f"{words}1 epoch of 20 steps on ")
 
 
@@ -148,7 +151,7 @@ def test_a_folder_that_is_no_run_is_refused(small_recipe, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"batch_size": 6000}, "batch_size: 6000 is more than the 5000 images"),
+        ({"batch_size": 6000}, "batch_size: 6000 is more than the 1000 images"),
         ({"settings": {"tau": 3.0}}, "tau: must be between 0 and 1"),
         ({"data": "sampel"}, "did you mean sample"),
         ({"method": "cpc", "settings": {}, "image_size": 16}, "image_size: cpc cuts 16 px into 3 x 3 patches"),
@@ -163,10 +166,10 @@ def test_bad_settings_leave_nothing_behind(small_recipe, tmp_path, changes, word
 @pytest.mark.parametrize("method", ["moco", "instdisc", "supervised"])
 def test_what_a_method_remembers_survives_a_stop(small_recipe, tmp_path, monkeypatch, method):
     settings = {"moco": {"queue": 600, "head_hidden": 32}, "instdisc": {"negatives": 100}}.get(method, {})
-    recipe = dataclasses.replace(small_recipe, method=method, epochs=1, settings=settings)
+    recipe = dataclasses.replace(small_recipe, method=method, epochs=1, batch_size=100, settings=settings)
     pretrain(recipe, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        interrupt_at(patch, 12)
+        interrupt_at(patch, 6)
         assert pretrain(recipe, tmp_path / "halves").status == "stopped"
     assert pretrain(recipe, tmp_path / "halves", resume=True).status == "finished"
     whole, halves = (load_file(tmp_path / name / "encoder.safetensors") for name in ("whole", "halves"))

@@ -5,7 +5,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,11 @@ from hardpair.views import Draw
 
 ROOT = Path(__file__).parents[2]
 LARGEST = "imagenet/hnpm-152-3x-sk"
-METHOD_NAMES = [*METHODS, "supervised"]
+KINDS = ("hnpm", "moco", "cmc", "cpc", "supervised")  # an average, a queue, two streams, patches, labels
+METHOD_NAMES = [
+    *KINDS,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name not in KINDS),
+]
 
 
 def small(method: str, **changes: object) -> Recipe:
@@ -46,7 +49,7 @@ def supervised() -> Plan:
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
-def test_parameters_are_those_really_built(photos, method):
+def test_a_plan_foretells_a_real_step(photos, method):
     recipe = small(method)
     real, plan = build_method(recipe, photos), make_plan(recipe, Gpus(1))
     assert plan.images == len(photos)
@@ -55,31 +58,18 @@ def test_parameters_are_those_really_built(photos, method):
     assert plan.parameters.trained == sum(p.numel() for p in real.parameters() if p.requires_grad)
     held = sum(t.nbytes for t in [*real.parameters(), *real.buffers()])
     assert plan.memory.weights + plan.memory.untrained == held
-
-
-@pytest.mark.parametrize("method", METHOD_NAMES)
-def test_work_is_that_of_real_tensors(photos, method):
-    recipe = small(method)
-    work = make_plan(recipe, Gpus(1)).work
+    # Activations to the byte; but the output of a group norm, which only CPC has, differs on the meta device.
+    kept = kept_by_a_real_step(real.to(memory_format=torch.channels_last), recipe, photos)
+    assert plan.memory.activations == pytest.approx(kept, rel=0.03 if method == "cpc" else 0)
+    work = plan.work
     assert work.forward_equivalents == pytest.approx(forward_equivalents(recipe, photos), rel=1e-9)
     assert work.step_per_image == pytest.approx(work.forward_equivalents * work.encoder_per_image, rel=1e-9)
     assert work.steps == recipe.epochs * (5000 // 16)
     assert work.total == pytest.approx(work.step_per_image * 16 * work.steps)
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
-def test_activations_are_those_of_a_real_step(photos, method):
-    """To the byte; but the output of a group norm, which only CPC has, is laid out otherwise on the meta device."""
-    recipe = small(method)
-    plan = make_plan(recipe, Gpus(1))
-    assert plan.memory.activations == pytest.approx(
-        kept_by_a_real_step(recipe, photos), rel=0.03 if method == "cpc" else 0
-    )
-
-
-def kept_by_a_real_step(recipe, photos):
+def kept_by_a_real_step(method, recipe, photos):
     """Told apart by their addresses, which real memory has."""
-    method = build_method(recipe, photos).to(memory_format=torch.channels_last)
     rows = torch.arange(recipe.batch_size)
     views = method.views(photos.batch(rows), Draw(0, 0, rows, rows=rows, size=recipe.view_pixels))
     sizes = {}
@@ -99,19 +89,18 @@ def kept_by_a_real_step(recipe, photos):
 
 
 def test_checkpoints_of_a_real_run(tmp_path):
-    recipe = small("hnpm", image_size=8, epochs=1, batch_size=250)
-    pretrain(recipe, tmp_path / "run", checkpoint_every=10)
+    recipe = small("hnpm", data="sample:1000", image_size=8, epochs=1, batch_size=250)
+    pretrain(recipe, tmp_path / "run", checkpoint_every=2)
     folders = list((tmp_path / "run" / "checkpoints").iterdir())
     disk = make_plan(recipe, Gpus(1)).disk
     assert len(folders) == 2
     for folder in folders:
         assert disk.checkpoint == pytest.approx(sum(file.stat().st_size for file in folder.iterdir()), rel=0.02)
     assert disk.checkpoints_kept == 2 * disk.checkpoint
-    assert disk.images == 5000 * 3 * 8 * 8
+    assert disk.images == 1000 * 3 * 8 * 8
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd", "lars"])
-@pytest.mark.parametrize("method", ["hnpm", "instdisc"])
+@pytest.mark.parametrize(("method", "optimiser"), [("hnpm", "adam"), ("hnpm", "lars"), ("instdisc", "sgd")])
 def test_checkpoint_and_state_of_each_optimiser(photos, tmp_path, method, optimiser):
     recipe = small(method, optimiser=optimiser)
     real = build_method(recipe, photos)
@@ -126,6 +115,7 @@ def test_checkpoint_and_state_of_each_optimiser(photos, tmp_path, method, optimi
     assert plan.disk.checkpoint == pytest.approx((tmp_path / "000000001/state.safetensors").stat().st_size, rel=0.02)
 
 
+@pytest.mark.slow
 def test_more_gpus_share_the_batch():
     one, two, four = (make_plan(small("hnpm"), Gpus(count)) for count in (1, 2, 4))
     assert two.memory.fixed == four.memory.fixed == one.memory.fixed + one.memory.gradients  # sent round in copies
@@ -147,10 +137,10 @@ def test_default_speed_is_the_published_one(supervised):
     assert 4 < supervised.seconds / 3600 < 5
 
 
-def test_the_largest_encoder_in_seconds_and_without_memory():
-    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+@pytest.mark.slow
+def test_the_largest_encoder_without_memory():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     plan = make_plan(find_recipe(LARGEST), Gpus(8))
-    assert time.process_time() - began < 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB; its weights alone are 3 GB
     assert round(plan.parameters.encoder / 1e6) == 795
     assert plan.parameters.method == 2 * plan.parameters.encoder  # no head, and the student
@@ -158,6 +148,7 @@ def test_the_largest_encoder_in_seconds_and_without_memory():
     assert plan.work.forward_equivalents == pytest.approx(4, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [0.05, 0.02])
 def test_following_the_advice_makes_it_fit(memory):
     recipe = small("simclr", batch_size=256)
@@ -177,7 +168,7 @@ def test_what_no_batch_makes_fit():
 
 
 def test_sharded_each_gpu_holds_a_part():
-    whole, cut = (make_plan(small("hnpm", encoder="resnet50"), Gpus(4, shard=shard)).memory for shard in (False, True))
+    whole, cut = (make_plan(small("hnpm", encoder="resnet26"), Gpus(4, shard=shard)).memory for shard in (False, True))
     for name in ("weights", "gradients", "optimiser"):
         assert getattr(cut, name) == pytest.approx(getattr(whole, name) / 4, rel=1e-3)
     assert cut.activations == whole.activations
@@ -206,7 +197,8 @@ def test_the_title_says_how_large_views_are(view_size, size):
 
 
 def test_what_is_assumed_is_said():
-    text = plan_text(make_plan(find_recipe("imagenet/instdisc"), Gpus(1), images=1000))
+    recipe = dataclasses.replace(find_recipe("imagenet/instdisc"), encoder="resnet10", width=0.25)
+    text = plan_text(make_plan(recipe, Gpus(1), images=1000))
     assert "1,000 images of imagenet, as given" in text
     assert "22 TFLOPS sustained on each GPU: what ResNet-50 reaches" in text
     assert "A100" not in plan_text(make_plan(small("hnpm"), Gpus(1, tflops=23)))
@@ -225,6 +217,7 @@ def test_the_random_state_is_left_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_the_page_has_what_the_script_prints():
     words = [sys.executable, ROOT / "scripts/scale_table.py", "imagenet/hnpm", "imagenet/simclr"]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()

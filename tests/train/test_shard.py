@@ -50,6 +50,7 @@ def live_in_parts(run: Path, until: int) -> None:
     assert set(kept) == {os.environ["RANK"] == "0"}  # only one of them holds the whole
 
 
+@pytest.mark.slow
 def test_a_cut_run_resumes_to_the_bit(tmp_path):
     together(2, live_in_parts, tmp_path / "straight", 6)
     for until in (4, 6):

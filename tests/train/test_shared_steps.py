@@ -14,6 +14,7 @@ from hardpair.train.step import Stepper
 SOME = ("hnpm", "hnpm, soft", "simclr", "moco, in splits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "cases"),
     [
@@ -31,6 +32,7 @@ def test_the_same_on_several_processes(count, cases, tmp_path):
             assert distance(theirs[name], value) <= limit(case, name), f"{case}: {name}"
 
 
+@pytest.mark.slow
 def test_the_same_when_the_method_is_cut_among_processes(tmp_path):
     """FSDP2 beside one process, which two that average gradients equal too, as the test above says."""
     cases = ("hnpm, soft", "simclrv2, lars", "moco", "cmc")

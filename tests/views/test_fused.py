@@ -28,7 +28,7 @@ def photos(seed: int, count: int, size: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000), size=st.integers(2, 40), share=st.floats(0.2, 1.0))
 def test_every_policy_at_every_size(name, seed, size, share):
     images, policy, out = photos(seed, 12, size), POLICIES[name], max(1, round(share * size))
@@ -45,7 +45,7 @@ def test_every_policy_at_every_size(name, seed, size, share):
         assert not apart.any()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000))
 def test_parameters_beyond_any_policy(seed):
     """Factors of nothing and of much, hues all round, strong blur, the smallest and the whole box."""
@@ -132,7 +132,7 @@ def test_without_numba_views_are_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), size=st.integers(1, 300))
 def test_what_is_chosen_is_the_same(name, seed, size):
     draw = Draw(seed, 2, torch.arange(500)).within("first", "second")
@@ -152,7 +152,7 @@ def test_what_is_chosen_is_the_same(name, seed, size):
 @given(
     st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.lists(st.integers(0, 2**50), min_size=1), st.integers(1, 40)
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_random_numbers_are_the_same_to_the_bit(seed, step, positions, count):
     draw = Draw(seed, step, torch.tensor(positions)).within("first", "second")
     with_it = draw.uniforms("colour", count)

@@ -41,7 +41,7 @@ def random_factors(seed: int, count: int) -> torch.Tensor:
     return factors
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, size=sizes, operation=st.sampled_from([0, 1, 2, 3]))
 def test_each_colour_operation(seed, size, operation):
     whole = random_images(seed, size)
@@ -59,14 +59,14 @@ def test_each_colour_operation(seed, size, operation):
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=seeds, size=sizes)
 def test_grey(seed, size):
     images = random_images(seed, size).float() / 255
     agree(colour.grey(images), [tv.rgb_to_grayscale(x) for x in images])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=seeds)
 def test_jitter_in_any_order(seed):
     images = random_images(seed, 12).float() / 255
@@ -83,7 +83,7 @@ def test_jitter_in_any_order(seed):
     agree(colour.jitter(images.clone(), factors, order), expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, size=sizes)
 def test_crop_flip_blur(seed, size):
     whole = random_images(seed, size)
@@ -115,7 +115,7 @@ def test_crop_flip_blur(seed, size):
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, size=sizes, out=st.integers(4, 40))
 def test_crops_of_any_size(seed, size, out):
     """Shrunk with antialiasing, enlarged without, as torchvision does."""
