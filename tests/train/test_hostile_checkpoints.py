@@ -78,7 +78,7 @@ def test_a_pickle_runs_no_code(folder: Path) -> None:
     falls_back(folder)
     save_checkpoint(folder, 2, nn.Linear(1, 1), torch.optim.SGD(nn.Linear(1, 1).parameters()))
     forge(folder, content)
-    assert "header too large" in falls_back(folder)
+    assert "header" in falls_back(folder)
     assert not canary.exists()
 
 

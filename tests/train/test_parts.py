@@ -164,7 +164,7 @@ def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
     """The first step, which may be slow, is no part of it; nor is a resumed run's past."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("hardpair.train.progress.time", clock)
-    console = Console(file=io.StringIO(), force_terminal=False, width=200)
+    console = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
     with Display(1000, start=499, console=console) as display:
         clock.now += 60
         for step, seconds in ((500, 0), (501, 2), (502, 2), (600, 196)):

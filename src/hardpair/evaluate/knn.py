@@ -36,7 +36,7 @@ def vote(
 ) -> Tensor:
     """Summed weights of the neighbours of each class: (N, C)."""
     classes = int(labels.max()) + 1
-    votes = torch.zeros(len(queries), classes)
+    votes = queries.new_zeros(len(queries), classes)
     rows = max(1, most // len(bank))
     for chunk, out in zip(queries.split(rows), votes.split(rows), strict=True):
         similarity, index = (chunk @ bank.T).topk(k, dim=1)

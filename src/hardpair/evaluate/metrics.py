@@ -25,7 +25,7 @@ def top_1(scores: Tensor, labels: Tensor) -> float:
 def mean_per_class(scores: Tensor, labels: Tensor) -> float:
     """Top-1 of each class that occurs, averaged: a rare class counts as much as a frequent one."""
     right = (scores.argmax(1) == labels).double()
-    total, hits = torch.zeros(2, scores.shape[1], dtype=torch.float64)
+    total, hits = right.new_zeros(2, scores.shape[1])
     total.index_add_(0, labels, torch.ones_like(right))
     hits.index_add_(0, labels, right)
     return 100 * float((hits[total > 0] / total[total > 0]).mean())
@@ -41,9 +41,9 @@ def map_11(scores: Tensor, signs: Tensor) -> float:
 def average_precision_11(scores: Tensor, present: Tensor) -> float:
     """Mean over recalls of 0, .1 … 1 of the best precision at that recall or a higher one, as a share."""
     hits = present[scores.argsort(descending=True, stable=True)].double().cumsum(0)
-    precision = hits / torch.arange(1, len(hits) + 1)
+    precision = hits / torch.arange(1, len(hits) + 1, device=hits.device)
     recall = hits / hits[-1]
-    levels = torch.arange(RECALLS, dtype=torch.float64) / (RECALLS - 1)
+    levels = torch.arange(RECALLS, dtype=torch.float64, device=hits.device) / (RECALLS - 1)
     reached = recall[None, :] >= levels[:, None] - 1e-9  # (11, N)
     return float(torch.where(reached, precision[None, :], 0.0).amax(1).mean())
 

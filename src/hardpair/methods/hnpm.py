@@ -135,4 +135,4 @@ class HNPM(Method):
         distance = dissimilarity(u_prime, u, norm=self.norm, reduce=self.reduce)
         mined = hard_negatives(distance, threshold=self.threshold if self.mine else float("inf"))
         anchor, negative = mined.nonzero(as_tuple=True)
-        return Pairs(anchor, negative, distance[mined])
+        return Pairs(anchor, negative, distance[anchor, negative])
