@@ -23,7 +23,7 @@ def test_a_real_process_finds_nothing_bad_and_leaves_nothing(hardpair, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     findings = json.loads(done.stdout)["findings"]
     assert {finding["level"] for finding in findings} <= {"good", "warning"}
-    names = ["python", "packages", "processor", "threads", "gpu", "numbers, cpu"]
+    names = ["python", "packages", "processor", "threads", "gpu", "numbers, cpu", "narrow layers"]
     names += ["images", "train files", "duplicates", "balance", "test files", "leaks"]
     names += ["disk room", "disk speed", "data rate", "best threads", "resume", "process group", "two as one"]
     assert [f["check"] for f in findings if not f["check"].startswith("numbers, cuda")] == names

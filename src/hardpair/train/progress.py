@@ -73,7 +73,7 @@ class Display:
         """The time left at the pace since the first step; nothing while that is unknown."""
         warm_step, since = self.warm or (step, time.monotonic())
         measured = time.monotonic() - since
-        if measured < MEASURED_SECONDS or step == warm_step:
+        if measured < MEASURED_SECONDS or step in (warm_step, self.total):
             return ""
         return f"left {duration(measured / (step - warm_step) * (self.total - step))}"
 
