@@ -172,7 +172,7 @@ def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
             display.step(step)
             display.last_line = 0.0
             display.figures(step, FIGURES)
-    lines = console.file.getvalue().splitlines()
+    lines = [line for line in console.file.getvalue().splitlines() if line.startswith("step ")]
     assert ["left" in line for line in lines] == [False, False, True, True]
     assert lines[-1].endswith("left 13 min")  # 400 steps of 2 s
 
