@@ -4,7 +4,7 @@
     python benchmarks/large_batch.py --rows 8192 --rows 16384    # how both grow
 
 Goal: within 4 GB at 65,536. In one go the matrices of distances alone would need 17 GB each. The loss compares in parts
-(losses/pairs.py); that parts and whole agree is shown here at a size where both fit, and tested in tests/losses. Each
+(losses/large_batch.py); that parts and whole agree is shown here at a size where both fit, and tested in tests/losses. Each
 line is a process of its own, since memory that a process once had it seldom gives back.
 """
 
@@ -46,10 +46,10 @@ def difference(form: str, rows: int = 3000) -> float:
     """The largest difference of a gradient, as a share of the largest, between parts and whole."""
     import torch
 
-    from hardpair.losses import hnpm_loss, pairs
+    from hardpair.losses import hnpm_loss, large_batch
 
     def gradient(*, in_parts: bool) -> torch.Tensor:
-        pairs.MOST_KEPT, pairs.MOST_DISTANCES = (0, 2**20) if in_parts else (2**62, 2**62)
+        large_batch.FROM_PAIRS, large_batch.TILE_PAIRS = (0, 2**20) if in_parts else (2**62, 2**62)
         u, u_prime = torch.randn(2, rows, DIMENSIONS, generator=torch.Generator().manual_seed(0))
         u.requires_grad_()
         hnpm_loss(u, u_prime, threshold=1.9, norm="l2", **FORMS[form])["loss"].backward()

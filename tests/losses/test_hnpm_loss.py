@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss, normalise, pairs
+from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss, large_batch, normalise
 from hardpair.losses.hnpm import SMALLEST_SUM
 
 
@@ -196,12 +196,19 @@ def test_unknown_choice_is_refused(call):
         call(torch.ones(2, 2))
 
 
+@pytest.mark.parametrize("shapes", [((4, 8), (1, 8)), ((4, 8), (4, 7)), ((4,), (4,)), ((4, 8, 1), (4, 8, 1))])
+def test_shapes_that_do_not_fit_are_refused(shapes):
+    """Broadcasting would make a number of them."""
+    with pytest.raises(ValueError, match="must be") as refused:
+        hnpm_loss(*(torch.ones(shape) for shape in shapes))
+    assert all(str(shape) in str(refused.value) for shape in shapes)
+
+
 @pytest.mark.parametrize("most", [1, 7, 40, 100])
 @pytest.mark.parametrize("softness", [0.0, 0.2])
-@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("student_learns", [True, False])
-def test_in_parts_is_the_same(monkeypatch, most, softness, kept, student_learns):
-    """Distances made in parts of a few rows: the same loss, shares and gradients as all at once."""
+def test_in_parts_is_the_same(monkeypatch, most, softness, student_learns):
+    """The form for giant batches, some rows at a time: the same loss, shares and gradients as the plain one."""
     generator = torch.Generator().manual_seed(0)
     u, u_prime = (torch.randn(12, 5, dtype=torch.float64, generator=generator) for _ in range(2))
 
@@ -212,8 +219,8 @@ def test_in_parts_is_the_same(monkeypatch, most, softness, kept, student_learns)
         return parts, a.grad, b.grad
 
     whole = result()
-    monkeypatch.setattr(pairs, "MOST_DISTANCES", most)
-    monkeypatch.setattr(pairs, "MOST_KEPT", 1000 if kept else 0)
+    monkeypatch.setattr(large_batch, "FROM_PAIRS", 0)
+    monkeypatch.setattr(large_batch, "TILE_PAIRS", most)
     in_parts = result()
     for name, value in whole[0].items():
         torch.testing.assert_close(in_parts[0][name], value, rtol=1e-13, atol=1e-13)

@@ -1,4 +1,9 @@
-"""The loss of hard negative pair mining, equation by equation (docs/method.md discusses every choice)."""
+"""The loss of hard negative pair mining: section 3 of the paper, equation by equation.
+
+Eq. 2 and 3 are `normalise` and `dissimilarity`, Eq. 5 is `hard_negatives`, and `hnpm_loss` is Eq. 7, built of them.
+docs/method.md discusses every choice. Large batches, and batches that several processes share, have the same loss by
+another way of computing it (large_batch.py).
+"""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
@@ -9,9 +14,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from hardpair import processes
-from hardpair.losses import pairs
-from hardpair.losses.pairs import Pool, distances, log_sum_mined, sum_mined
-from hardpair.losses.soft import push_both_ways
+from hardpair.losses import large_batch
 
 Norm = Literal["inf", "l2"]
 Reduce = Literal["sum", "mean"]
@@ -33,21 +36,18 @@ def normalise(u: Tensor, norm: Norm = "inf") -> Tensor:
     return u / (length + (length <= torch.finfo(u.dtype).tiny))
 
 
-def _scaled(u: Tensor, norm: Norm, reduce: Reduce) -> Tensor:
-    """Rows whose squared distances are those of Eq. 3, or their mean over the dimensions."""
-    if reduce not in ("sum", "mean"):
-        raise ValueError(f"reduce must be 'sum' or 'mean', not {reduce!r}")
-    rows = normalise(_at_least_float32(u), norm)
-    return rows if reduce == "sum" else rows / math.sqrt(u.shape[1])
-
-
 def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Reduce = "sum") -> Tensor:
     """Eq. 3 for every pair: entry (i, j) is the distance of student output i and teacher output j, (N, M).
 
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
     with _full_precision(u.device):
-        return distances(_scaled(u_prime, norm, reduce), _scaled(u, norm, reduce))
+        return squared_distances(_scaled(u_prime, norm, reduce), _scaled(u, norm, reduce))
+
+
+def squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    """All rows of a (N, D) to all rows of b (M, D), by one GEMM: (N, M)."""
+    return torch.addmm(b.square().sum(1), a, b.T, alpha=-2).add_(a.square().sum(1)[:, None]).clamp_min_(0)
 
 
 def hard_negatives(distance: Tensor, *, threshold: float = 1.0) -> Tensor:
@@ -73,67 +73,81 @@ def hnpm_loss(
 
     L1 (Eq. 2) is the mean distance of the two outputs of one image; L2 (Eq. 4) is minus the mean log of the
     summed distances to the mined negatives. An anchor that mined nothing adds nothing to L2. With ``mine=False``
-    every other image of the batch is a negative. With ``softness`` L2 is `_soft_push` instead. Returns the loss, its
-    two parts, the share of pairs ``mined`` and the share of anchors left ``empty``, pairs and anchors being Eq. 5's.
+    every other image of the batch is a negative. With ``softness``, L2 is `soft_negative_term` instead.
 
-    Where several processes share a batch, each gives its own rows.
+    The defaults are the paper's. What works better on small images is in `hardpair recipes demo`: norm "l2",
+    alpha_pos 1, alpha_neg 1, and a threshold near the distance of positive pairs.
+
+    Returns the loss, its two parts, the share of pairs ``mined`` and the share of anchors left ``empty``, pairs and
+    anchors being Eq. 5's. Where several processes share a batch, each gives its own rows.
     """
+    _check_shapes(u, u_prime)
     with _full_precision(u.device):
-        teacher = _scaled(u, norm, reduce)  # (M, D): N of them in all processes together
-        student = _scaled(u_prime, norm, reduce)  # (M, D)
+        teacher, student = _scaled(u, norm, reduce), _scaled(u_prime, norm, reduce)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         positive = mse_loss(teacher, student, reduction="sum") / len(u)
         limit = threshold if mine else math.inf
-        if softness:
-            negative, counts = _soft_push(student, teacher, limit, softness)
+        if processes.count() > 1 or len(u) ** 2 > large_batch.FROM_PAIRS:
+            negative, counts = large_batch.negative_term(student, teacher, limit, softness, SMALLEST_SUM)
         else:
-            negative, counts = _push(student, teacher, limit)
-
-    others = max(processes.count() * len(u) - 1, 1)  # of an anchor
+            distance = squared_distances(student, teacher)  # (N, N)
+            mined = hard_negatives(distance, threshold=limit)
+            counts = mined.sum(1)
+            if softness:
+                among = squared_distances(teacher, teacher)
+                negative = soft_negative_term(distance, mined, among, hard_negatives(among, threshold=limit), softness)
+            else:
+                negative = negative_term(distance, mined)
+    candidates = max(processes.count() * len(u) - 1, 1)  # of each anchor
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive.detach(),
         "negative": negative.detach(),
-        "mined": counts.mean() / others,
-        "empty": (counts == 0).to(counts.dtype).mean(),
+        "mined": counts.float().mean() / candidates,
+        "empty": (counts == 0).float().mean(),
     }
 
 
-def _push(student: Tensor, teacher: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """Eq. 4, and how many negatives each anchor mined (N,). An anchor is a student's output, a candidate a teacher's.
+def negative_term(distance: Tensor, mined: Tensor) -> Tensor:
+    """Eq. 4: minus the mean over anchors of ``log sum d`` over mined pairs; an anchor that mined nothing adds 0."""
+    sums = (distance * mined).sum(1)
+    return -torch.where(mined.any(1), sums.clamp_min(SMALLEST_SUM).log(), 0).mean()
 
-    Students are gathered, every process measures its own teachers against all of them, and the sums are added up. The
-    gradient needs no more than that, since students carry none; where they do (an ablation), it flows back through
-    the gathering.
+
+def soft_negative_term(
+    distance: Tensor, mined: Tensor, among_teachers: Tensor, mined_among: Tensor, softness: float
+) -> Tensor:
+    """Beyond the paper: the mean over anchors of ``s log sum exp(-d / s)``, so that nearer negatives weigh more.
+
+    Half of it has the anchors of Eq. 4, the student's outputs. In the other half the anchors are the teacher's
+    outputs, and their candidates both the student's outputs and the teacher's own.
     """
-    everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D)
-    pool = Pool(limit, diagonal=-processes.place() * len(teacher), images=len(teacher))
-    own_sum, own_count = sum_mined(everyone, teacher, pool)
-    sums, counts = processes.total(torch.stack([own_sum, own_count]))
-    # The candidates of other processes count in the value; only those of this one can carry a gradient here.
-    sums = own_sum + (sums - own_sum.detach())
-    return processes.as_part_of_sum(-torch.where(counts > 0, sums.clamp_min(SMALLEST_SUM).log(), 0).mean()), counts
+    of_students = _log_sum(distance, mined, softness)
+    candidates = torch.cat([distance.T, among_teachers], dim=1), torch.cat([mined.T, mined_among], dim=1)
+    return (of_students.mean() + _log_sum(*candidates, softness).mean()) / 2
 
 
-def _soft_push(student: Tensor, teacher: Tensor, limit: float, softness: float) -> tuple[Tensor, Tensor]:
-    """Beyond the paper, L2: mean of ``s log sum exp(-d / s)`` over anchors; the nearer a negative, the harder pushed.
-
-    Half of it has the anchors of Eq. 4. In the other half the anchors are the teacher's outputs, and their candidates
-    both the student's outputs and the teacher's own. The counts are those of the first half, (M,).
-    """
-    alone = processes.count() == 1 and not student.requires_grad
-    if alone and 2 * len(teacher) ** 2 <= pairs.MOST_KEPT:
-        return push_both_ways(student, teacher, limit, softness)
-    students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
-    teachers = processes.gather(teacher, gradient=True)  # (N, D)
-    pool = Pool(limit, diagonal=processes.place() * len(teacher), images=len(teachers))
-    of_students, counts = log_sum_mined(student, teachers, pool, softness)
-    of_teachers, _ = log_sum_mined(teacher, torch.cat([students, teachers]), pool, softness)
-    return (of_students.mean() + of_teachers.mean()) / 2, counts
+def _log_sum(distance: Tensor, mined: Tensor, softness: float) -> Tensor:
+    """``s log sum exp(-d / s)`` over the mined pairs of each row, 0 where there are none: (N,)."""
+    # Not minus infinity, whose gradient in a row without any pair is not a number.
+    nearness = (distance / -softness).masked_fill(~mined, torch.finfo(distance.dtype).min)
+    return torch.where(mined.any(1), softness * nearness.logsumexp(1), 0)
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x if x.dtype == torch.float64 else x.float()
+def _check_shapes(u: Tensor, u_prime: Tensor) -> None:
+    if u.ndim != 2 or u.shape != u_prime.shape:
+        raise ValueError(
+            f"hnpm_loss: u is {tuple(u.shape)} and u_prime {tuple(u_prime.shape)}; both must be (N, D), one row per "
+            "image, the teacher's outputs and the student's outputs of the same images"
+        )
+
+
+def _scaled(u: Tensor, norm: Norm, reduce: Reduce) -> Tensor:
+    """Rows whose squared distances are those of Eq. 3, or their mean over the dimensions."""
+    if reduce not in ("sum", "mean"):
+        raise ValueError(f"reduce must be 'sum' or 'mean', not {reduce!r}")
+    rows = normalise(u if u.dtype == torch.float64 else u.float(), norm)
+    return rows if reduce == "sum" else rows / math.sqrt(u.shape[1])
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[object]:

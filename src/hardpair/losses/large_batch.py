@@ -1,7 +1,7 @@
-"""Sums over mined pairs of outputs, with a gradient by hand: for tens of thousands of rows without their matrix.
+"""The negative terms of HNPM for large batches, and for batches that several processes share.
 
-Distances are made for some rows at a time, in memory that is used again, and made once more for the gradient. In all
-but giant batches the gradient's weights are kept instead. benchmarks/large_batch.py measures it.
+The same values and gradients as the plain form in hnpm.py, without the whole matrix of distances: some rows of it at a
+time, in memory that is used again, and made once more for the gradient. benchmarks/large_batch.py measures it.
 """
 
 import math
@@ -13,13 +13,52 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-MOST_KEPT = 2**26
-"""Pairs whose weights are kept for the gradient: 256 MB, and as much again while it is made."""
-MOST_DISTANCES = 2**23
-"""Pairs that are compared at a time: 32 MB of distances. More are no faster; with fewer the gradients of all candidates
-are gone through more often."""
-ALL = slice(None)
-TINY = torch.finfo(torch.float32).tiny
+from hardpair import processes
+
+FROM_PAIRS = 2**18
+"""With more pairs than this, a batch of 512, tiles are faster than whole matrices, 1,024 outputs 2.3 times."""
+TILE_PAIRS = 2**23
+"""Pairs that are compared at a time. More are no faster; with fewer, the gradients of all candidates are gone through
+more often."""
+
+
+def negative_term(
+    student: Tensor, teacher: Tensor, limit: float, softness: float, smallest_sum: float
+) -> tuple[Tensor, Tensor]:
+    """Eq. 4, or its soft form, and how many negatives each anchor mined.
+
+    Each process gives its own rows (M, D) of the N in the batch.
+    """
+    if softness:
+        return _soft_term(student, teacher, limit, softness)
+    return _term(student, teacher, limit, smallest_sum)
+
+
+def _term(student: Tensor, teacher: Tensor, limit: float, smallest_sum: float) -> tuple[Tensor, Tensor]:
+    """Eq. 4, and the counts of all anchors, (N,).
+
+    Students are gathered, every process measures its own teachers against all of them, and the sums are all-reduced.
+    The gradient needs no more than that, since students carry none; where they do (an ablation), it flows back through
+    the gathering.
+    """
+    everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D)
+    pool = Pool(limit, diagonal=-processes.place() * len(teacher), images=len(teacher))
+    own_sum, own_count = sum_mined(everyone, teacher, pool)
+    sums, counts = processes.total(torch.stack([own_sum, own_count]))
+    # The candidates of other processes count in the value; only those of this one can carry a gradient here.
+    sums = own_sum + (sums - own_sum.detach())
+    term = -torch.where(counts > 0, sums.clamp_min(smallest_sum).log(), 0).mean()
+    return processes.as_part_of_sum(term), counts
+
+
+def _soft_term(student: Tensor, teacher: Tensor, limit: float, softness: float) -> tuple[Tensor, Tensor]:
+    """The soft form, and the counts of this process's own anchors, (M,)."""
+    students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
+    teachers = processes.gather(teacher, gradient=True)  # (N, D)
+    pool = Pool(limit, diagonal=processes.place() * len(teacher), images=len(teachers))
+    of_students, counts = log_sum_mined(student, teachers, pool, softness)
+    of_teachers, _ = log_sum_mined(teacher, torch.cat([students, teachers]), pool, softness)
+    return (of_students.mean() + of_teachers.mean()) / 2, counts
 
 
 @dataclass(frozen=True)
@@ -29,15 +68,6 @@ class Pool:
     limit: float  # the largest distance that is
     diagonal: int  # the first anchor's own image among the candidates; pairs of one image are not mined
     images: int  # how many there are; candidates are one output of each image, or one of each network
-
-
-def distances(a: Tensor, b: Tensor) -> Tensor:
-    """Squared distances of all rows of a (N, D) to all rows of b (M, D), by one GEMM: (N, M)."""
-    return _distances(a, b, b.square().sum(1))
-
-
-def _distances(a: Tensor, b: Tensor, squares: Tensor, out: Tensor | None = None) -> Tensor:
-    return torch.addmm(squares, a, b.T, alpha=-2, out=out).add_(a.square().sum(1)[:, None]).clamp_min_(0)
 
 
 def sum_mined(anchors: Tensor, candidates: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
@@ -56,8 +86,7 @@ class _Sum(Function):
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, candidates: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
         figures, counts = anchors.new_empty(2, len(anchors)).unbind()
-        ctx.weights = _room_for_all(anchors, candidates)
-        for rows, distance, mined in _tiles(anchors, candidates, pool, masks=ctx.weights):
+        for rows, distance, mined in _tiles(anchors, candidates, pool):
             counts[rows] = mined.sum(1)
             figures[rows] = distance.mul_(mined).sum(1)
         ctx.save_for_backward(anchors, candidates)
@@ -69,9 +98,6 @@ class _Sum(Function):
     def backward(ctx: Any, of_figures: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         anchors, candidates = ctx.saved_tensors
         gradients = _Gradients(anchors, candidates, ctx.needs_input_grad)
-        if ctx.weights is not None:
-            gradients.add(ALL, ctx.weights * of_figures[:, None])
-            return *gradients.both(), None
         for rows, _distance, mined in _tiles(anchors, candidates, ctx.pool):
             gradients.add(rows, mined.mul_(of_figures[rows, None]))
         return *gradients.both(), None
@@ -81,16 +107,12 @@ class _LogSum(Function):
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, candidates: Tensor, pool: Pool, softness: float) -> tuple[Tensor, Tensor]:
         figures, counts = anchors.new_empty(2, len(anchors)).unbind()
-        ctx.weights = _room_for_all(anchors, candidates)
-        for rows, distance, mined in _tiles(anchors, candidates, pool, own=math.inf, distances=ctx.weights):
+        for rows, distance, mined in _tiles(anchors, candidates, pool, own=math.inf):
             counts[rows] = mined.sum(1)
             nearness = distance.div_(-softness)
             nearest = nearness.amax(1).clamp_min_(torch.finfo(nearness.dtype).min)  # a lone image has no other
-            shares = nearness.sub_(nearest[:, None]).exp_().mul_(mined)
-            sums = shares.sum(1)
+            sums = nearness.sub_(nearest[:, None]).exp_().mul_(mined).sum(1)
             figures[rows] = torch.where(counts[rows] > 0, softness * (sums.log() + nearest), 0)
-            if ctx.weights is not None:
-                shares.div_(sums.clamp_min_(TINY)[:, None])
         ctx.save_for_backward(anchors, candidates, figures)
         ctx.pool, ctx.softness = pool, softness
         ctx.mark_non_differentiable(counts)
@@ -100,44 +122,30 @@ class _LogSum(Function):
     def backward(ctx: Any, of_figures: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         anchors, candidates, figures = ctx.saved_tensors
         gradients = _Gradients(anchors, candidates, ctx.needs_input_grad)
-        if ctx.weights is not None:
-            gradients.add(ALL, ctx.weights * -of_figures[:, None])
-            return *gradients.both(), None, None
         for rows, distance, mined in _tiles(anchors, candidates, ctx.pool, own=math.inf):
-            # The share of each candidate in its anchor's push; a pair that is not mined is farther than all that are.
+            # The softmax over mined candidates; a pair that is not mined is farther than all that are.
             shares = distance.add_(figures[rows, None]).div_(-ctx.softness).exp_().mul_(mined)
             gradients.add(rows, shares.mul_(-of_figures[rows, None]))
         return *gradients.both(), None, None
 
 
-def _room_for_all(anchors: Tensor, candidates: Tensor) -> Tensor | None:
-    """Memory for a number of every pair, unless there are too many of them."""
-    shape = len(anchors), len(candidates)
-    return anchors.new_empty(shape) if math.prod(shape) <= MOST_KEPT else None
-
-
 def _tiles(
-    anchors: Tensor,
-    candidates: Tensor,
-    pool: Pool,
-    *,
-    own: float = 0.0,
-    distances: Tensor | None = None,
-    masks: Tensor | None = None,
+    anchors: Tensor, candidates: Tensor, pool: Pool, *, own: float = 0.0
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Some rows of anchors at a time, their distances to all candidates, and 1 where these are mined, 0 elsewhere.
 
-    Both are to be used up at once, except where memory for all of them is given. ``own`` stands in place of the
-    distances of an image to itself.
+    Both lie in memory that the next tile overwrites. ``own`` stands in place of the distances of an image to itself.
     """
     count, width = len(anchors), len(candidates)
-    height = min(count, max(1, MOST_DISTANCES // width))
-    memory = [anchors.new_empty(height, width) if given is None else given for given in (distances, masks)]
+    height = min(count, max(1, TILE_PAIRS // width))
+    memory = anchors.new_empty(2, height, width)
     squares = candidates.square().sum(1)
     for start in range(0, count, height):
         rows = slice(start, min(start + height, count))
-        distance, mined = (block[rows] if len(block) == count else block[: rows.stop - start] for block in memory)
-        _distances(anchors[rows], candidates, squares, out=distance)
+        distance, mined = memory[:, : rows.stop - start]
+        some = anchors[rows]
+        torch.addmm(squares, some, candidates.T, alpha=-2, out=distance)
+        distance.add_(some.square().sum(1)[:, None]).clamp_min_(0)
         torch.le(distance, pool.limit, out=mined)
         for first in range(0, width, pool.images):
             for matrix, value in ((distance, own), (mined, 0.0)):
