@@ -4,8 +4,8 @@
     python benchmarks/large_batch.py --rows 8192 --rows 16384    # how both grow
 
 Goal: within 4 GB at 65,536. In one go the matrices of distances alone would need 17 GB each. The loss compares in parts
-(losses/large_batch.py); that parts and whole agree is shown here at a size where both fit, and tested in tests/losses. Each
-line is a process of its own, since memory that a process once had it seldom gives back.
+(losses/large_batch.py); that parts and whole agree is shown here at a size where both fit, and tested in tests/losses.
+Each line is a process of its own, since memory that a process once had it seldom gives back.
 """
 
 import argparse

@@ -23,7 +23,7 @@ LAYERS = [
     "doctor",
     "cli",
 ]
-FREE = {"arguments", "errors", "files", "machine", "options", "pixels", "processes", "words"}
+FREE = {"distributed", "arguments", "errors", "files", "machine", "options", "pixels", "words"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),
@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "train": {"data", "views", "models", "methods", "recipes"},
     "evaluate": {"data", "views", "models", "recipes", "train"},
     "report": set(),
-    "compare": {"recipes", "train", "evaluate", "data", "report"},
+    "compare": {"methods", "recipes", "train", "evaluate", "data", "report"},
     "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
     "doctor": {"data", "views", "recipes", "train"},
     "cli": {"data", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},

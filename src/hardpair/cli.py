@@ -41,7 +41,7 @@ def pretrain(arguments: Sequence[str]) -> int:
     run = place.run or Path("runs") / recipe.name.replace("/", "-")
     if place.checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {place.checkpoint_every}")
-    from hardpair import processes
+    from hardpair import distributed
     from hardpair.train import pretrain as train
 
     prepare_to_compute(place.threads)
@@ -59,7 +59,7 @@ def pretrain(arguments: Sequence[str]) -> int:
         words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"
     else:
         words = f"{run}: finished; judge it with: hardpair evaluate {run}"
-    if processes.is_first():
+    if distributed.is_main():
         print(words)
     return 128 + (outcome.signal or 0) if outcome.status == "stopped" else 0
 
@@ -81,7 +81,7 @@ def plan(arguments: Sequence[str]) -> int:
 def evaluate(arguments: Sequence[str]) -> int:
     """Judge an encoder."""
     options = parse(Evaluate, arguments, "hardpair evaluate")
-    from hardpair import processes
+    from hardpair import distributed
     from hardpair.evaluate import evaluate_run
     from hardpair.evaluate.command import settings_from
     from hardpair.train import pick_device
@@ -99,7 +99,7 @@ def evaluate(arguments: Sequence[str]) -> int:
             size=options.image_size,
             data_root=options.data_root,
             device=device,
-            say=print if processes.is_first() else lambda _: None,
+            say=print if distributed.is_main() else lambda _: None,
         )
     return 0
 

@@ -8,7 +8,7 @@ import pytest
 from judged import judge
 from together import together
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError
 
 
@@ -34,6 +34,6 @@ def test_three_processes_judge_as_one(finished_run, tmp_path):
 
 
 def test_a_network_is_trained_by_one_process(finished_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "count", lambda: 2)
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
     with pytest.raises(UserError, match="semi: trains a network, which one process does; start it without torchrun"):
         judge(finished_run, tmp_path, ("semi",))

@@ -9,7 +9,7 @@ import pytest
 from interruption import interrupt_fit
 from judging import QUICK, judge
 
-from hardpair import cli, load_encoder, processes
+from hardpair import cli, distributed, load_encoder
 from hardpair.evaluate import Settings
 from hardpair.evaluate.kept import FILE, Kept
 from hardpair.evaluate.run import CONTROLS
@@ -141,7 +141,7 @@ def test_a_control_that_diverged_is_not_tried_again(run, monkeypatch):
 def test_processes_that_judge_together_keep_nothing(run, monkeypatch):
     semi(run, monkeypatch, stop_at=1)
     before = (run / FILE).read_bytes()
-    monkeypatch.setattr(processes, "count", lambda: 2)
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
     kept = Kept(run)
     assert kept.recall([], lambda: 3, lambda _: True) == 3
     kept.forget()

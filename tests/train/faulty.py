@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from shared_steps import photos, recipe_of
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images, open_images
 from hardpair.errors import UserError
 from hardpair.methods.hnpm import HNPM
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     device, forward = torch.device("cpu"), HNPM.forward
 
     def spoilt(self: HNPM, views: list[Tensor]) -> dict[str, Tensor]:
-        if processes.place() == processes.count() - 1 and step == 1:
+        if distributed.rank() == distributed.world_size() - 1 and step == 1:
             views[0][0, 0, 0, 0] = float("nan")
         return forward(self, views)
 
@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
         for step in range(3):
             sound[step] = int(stepper.take(step).sound)
         state = {name: value.contiguous() for name, value in stepper.method.state_dict().items()}
-        save_file({**state, "sound": torch.tensor(sound)}, folder / f"{processes.place()}.safetensors")
+        save_file({**state, "sound": torch.tensor(sound)}, folder / f"{distributed.rank()}.safetensors")
 
 
 def folder_each(folder: Path) -> None:
@@ -48,22 +48,22 @@ def folder_each(folder: Path) -> None:
     told = []
     with process_group(torch.device("cpu")):
         for case in ("checkpoint", "end", "images"):
-            if case == "images" and processes.place() > 0:
+            if case == "images" and distributed.rank() > 0:
                 sys.modules[pretrain.__module__].open_images = fewer_images
             try:
-                live(folder / case / str(processes.place()), 1)
+                live(folder / case / str(distributed.rank()), 1)
             except UserError as error:
                 told.append(str(error))
-        (folder / f"{processes.place()}.txt").write_text("\n".join(told))
+        (folder / f"{distributed.rank()}.txt").write_text("\n".join(told))
 
 
 def take_turns(notes: Path) -> None:
     """The last of three processes is the first of another machine, and slow; each notes when it is done."""
     os.environ["LOCAL_RANK"] = "1" if os.environ["RANK"] == "1" else "0"
-    with process_group(torch.device("cpu")), processes.first_before_others():
-        time.sleep(0.5 if processes.place() == 2 else 0)
+    with process_group(torch.device("cpu")), distributed.main_first():
+        time.sleep(0.5 if distributed.rank() == 2 else 0)
         with notes.open("a") as file:
-            file.write(str(processes.place()))
+            file.write(str(distributed.rank()))
 
 
 def fewer_images(*arguments: Any, **options: Any) -> Images:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from shared_steps import photos, recipe_of
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.train import compiled, trial
 from hardpair.train.group import process_group
 from hardpair.train.log import Log
@@ -39,7 +39,7 @@ def choose_together(folder: Path, case: str, broken: bool) -> None:
     torch.set_num_threads(1)
     calls: list[int] = []
     with process_group(torch.device("cpu")):
-        last = processes.place() == processes.count() - 1
+        last = distributed.rank() == distributed.world_size() - 1
         compiled.BACKEND, compiled.LEAST = failing if broken and last else as_it_is(calls), 0.0
         trial.SECONDS = 0.0
         stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"))
@@ -48,4 +48,4 @@ def choose_together(folder: Path, case: str, broken: bool) -> None:
         stepper.method.train()
         with torch.compiler.set_stance("fail_on_recompile"):
             assert stepper.take(0).sound
-        (folder / f"{processes.place()}.txt").write_text(f"{words}\n{len(calls)}")
+        (folder / f"{distributed.rank()}.txt").write_text(f"{words}\n{len(calls)}")

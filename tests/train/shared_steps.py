@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images
 from hardpair.losses import dissimilarity, hard_negatives
 from hardpair.methods import METHODS
@@ -102,10 +102,10 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     views = stepper.method.views(stepper.images.batch(rows), stepper.draw(0, rows))
     outputs = stepper.forward(views)
     outputs["loss"].backward()
-    found = {"rows": processes.gather(rows), "view": processes.gather(views[0])}
-    found |= {f"mean/{name}": processes.mean(value) for name, value in outputs.items() if value.ndim == 0}
+    found = {"rows": distributed.gather(rows), "view": distributed.gather(views[0])}
+    found |= {f"mean/{name}": distributed.mean(value) for name, value in outputs.items() if value.ndim == 0}
     trained = ((name, p) for name, p in stepper.method.named_parameters() if p.requires_grad)
-    found |= {f"gradient/{name}": processes.whole(p.grad).clone() for name, p in trained if p.grad is not None}
+    found |= {f"gradient/{name}": distributed.full_tensor(p.grad).clone() for name, p in trained if p.grad is not None}
     if hasattr(stepper.method, "student"):
         found["mined"] = mined(stepper, views)
         found["gallery"] = shown(stepper)
@@ -117,9 +117,9 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
 def mined(stepper: Stepper, views: list[Tensor]) -> Tensor:
     """The whole matrix of mined pairs: each process has the columns of its own teachers."""
     method = stepper.method
-    student, teacher = processes.gather(method.student(views[1])), method.head(method.encoder(views[0]))
+    student, teacher = distributed.gather(method.student(views[1])), method.head(method.encoder(views[0]))
     distance = dissimilarity(student, teacher, norm="l2")
-    return hard_negatives(processes.gather(distance.T.contiguous()).T.contiguous(), threshold=method.threshold)
+    return hard_negatives(distributed.gather(distance.T.contiguous()).T.contiguous(), threshold=method.threshold)
 
 
 def shown(stepper: Stepper) -> Tensor:
@@ -133,7 +133,9 @@ def after_steps(stepper: Stepper) -> dict[str, Tensor]:
     """Weights, averages, statistics and memories."""
     for step in range(STEPS):
         assert stepper.take(step).sound
-    return {f"state/{name}": processes.whole(value).clone() for name, value in stepper.method.state_dict().items()}
+    return {
+        f"state/{name}": distributed.full_tensor(value).clone() for name, value in stepper.method.state_dict().items()
+    }
 
 
 def main(folder: Path, precision: str, cases: Sequence[str], shard: bool = False) -> None:
@@ -150,7 +152,7 @@ def save(path: Path, found: dict[str, Tensor]) -> None:
     """Also that all processes have the same state, which no gathering would show."""
     for name, value in found.items():
         if name.startswith(("state/", "gradient/")):
-            theirs = processes.gather(value[None])
+            theirs = distributed.gather(value[None])
             assert all(torch.equal(value, other) for other in theirs), f"{path.stem}: {name} differs among processes"
-    if processes.is_first():
+    if distributed.is_main():
         save_file({name: value.contiguous() for name, value in found.items()}, path)

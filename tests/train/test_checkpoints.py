@@ -10,7 +10,7 @@ from hostile import largest_file
 from timm.optim.lars import Lars
 from torch import nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError
 from hardpair.train import checkpoints
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
@@ -146,7 +146,7 @@ def test_only_the_first_process_puts_checkpoints_aside(tmp_path, monkeypatch):
     for step in (1, 2):
         save_checkpoint(tmp_path, step, *trained())
     damage(tmp_path / "000000002" / "state.json", "truncated")
-    monkeypatch.setattr(processes, "is_first", lambda: False)
+    monkeypatch.setattr(distributed, "is_main", lambda: False)
     assert load_checkpoint(tmp_path)[0].step == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000001", "000000002"]
 

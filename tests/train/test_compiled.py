@@ -140,7 +140,7 @@ def test_turns_go_on_while_any_process_wants_more(small_recipe, monkeypatch):
     answers = iter([True, True, True, False])  # of a slower one, whose turns are not over
     monkeypatch.setattr(trial, "TURNS", 1)
     monkeypatch.setattr(trial, "SECONDS", 0.0)
-    monkeypatch.setattr(trial.processes, "any_says", lambda _, device: [next(answers)])  # noqa: ARG005
+    monkeypatch.setattr(trial.distributed, "any_rank", lambda _, device: [next(answers)])  # noqa: ARG005
     stepper, taken = stepper_of(small_recipe), []
     before, after = trial.Trial(stepper, 0), trial.Trial(stepper, 0)
     monkeypatch.setattr(before, "take", lambda: taken.append(1))

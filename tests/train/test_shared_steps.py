@@ -8,7 +8,7 @@ from shared_steps import CASES, photos, recipe_of, record
 from together import together
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.train.step import Stepper
 
 SOME = ("hnpm", "hnpm, soft", "simclr", "moco, in splits")
@@ -61,8 +61,8 @@ def test_statistics_are_sent_all_at_once(monkeypatch):
     stepper, sent = Stepper(recipe_of("moco, in splits"), photos(), torch.device("cpu")), []
     statistics = [buffer for group in stepper.statistics for buffer in group]
     before = [buffer.clone() for buffer in statistics]
-    monkeypatch.setattr(processes, "count", lambda: 2)
-    monkeypatch.setattr(processes, "mean", lambda values: sent.append(values) or values + 1)
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    monkeypatch.setattr(distributed, "mean", lambda values: sent.append(values) or values + 1)
     stepper._agree_on_statistics()
     assert len(sent) == 1
     for old, new in zip(before, statistics, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import open_images
 from hardpair.doctor.tiny import TINY
 from hardpair.files import write_atomically
@@ -34,14 +34,14 @@ def main(folder: Path, seconds: int) -> None:
 
 def tell(folder: Path, facts: dict[str, Any]) -> None:
     """The first speaks for both."""
-    if processes.is_first():
+    if distributed.is_main():
         write_atomically(folder / TOLD, json.dumps(facts).encode())
 
 
 def meet() -> bool:
     """Whether gathering and summing give what they should."""
-    own = torch.tensor([float(processes.place())])
-    return processes.gather(own).tolist() == [0.0, 1.0] and processes.total(own + 1).tolist() == [3.0]
+    own = torch.tensor([float(distributed.rank())])
+    return distributed.gather(own).tolist() == [0.0, 1.0] and distributed.all_reduce(own + 1).tolist() == [3.0]
 
 
 def first_step() -> dict[str, Tensor]:
@@ -53,7 +53,7 @@ def first_step() -> dict[str, Tensor]:
     loss = stepper.forward(stepper.method.views(images.batch(rows), stepper.draw(0, rows)))["loss"]
     loss.backward()
     gradients = [p.grad.flatten() for p in stepper.trained if p.grad is not None]
-    return {"loss": processes.mean(loss), "gradients": torch.cat(gradients)}
+    return {"loss": distributed.mean(loss), "gradients": torch.cat(gradients)}
 
 
 def distances(alone: dict[str, Tensor], together: dict[str, Tensor]) -> dict[str, float]:

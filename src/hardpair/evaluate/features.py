@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images
 from hardpair.data.cache import cache_file, discard, open_known, reserve
 from hardpair.data.progress import progress
@@ -34,11 +34,11 @@ def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tenso
     key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}".encode()).hexdigest()
     path = cache_file(f"features/{key}.npy")
     known = None if path is None else _load(path, shape)
-    [missing] = processes.any_says(known is None, device=device)  # all of them compute, or none
+    [missing] = distributed.any_rank(known is None, device=device)  # all of them compute, or none
     if known is not None and not missing:
         return known
     _refuse_training_mode(encoder)
-    return _compute(encoder, images, device, path if processes.is_first() else None, shape)
+    return _compute(encoder, images, device, path if distributed.is_main() else None, shape)
 
 
 @torch.no_grad()
@@ -57,9 +57,9 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
     network = network.to(device).to(memory_format=torch.channels_last)
     starts = range(0, len(images), BATCH)
     with progress(f"features of {images.name}", len(images)) as advance:
-        for first in range(0, len(starts), processes.count()):
+        for first in range(0, len(starts), distributed.world_size()):
             # A batch for each process; where fewer are left, some do the last one, too.
-            start = starts[min(first + processes.place(), len(starts) - 1)]
+            start = starts[min(first + distributed.rank(), len(starts) - 1)]
             batch = images.batch(torch.arange(start, min(start + BATCH, len(images))))
             made = network(plain_view(batch.to(device, non_blocking=True))).float()
             for own, features in zip(starts[first:], _of_all(made), strict=False):
@@ -70,11 +70,11 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
 
 def _of_all(features: Tensor) -> tuple[Tensor, ...]:
     """A batch of each process, all of the same length."""
-    if processes.count() == 1:
+    if distributed.world_size() == 1:
         return (features,)
     padded = features.new_zeros(BATCH, features.shape[1])
     padded[: len(features)] = features
-    return tuple(processes.gather(padded).split(BATCH))
+    return tuple(distributed.gather(padded).split(BATCH))
 
 
 def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.files import append_json, commit, parse_json, read_plain, write_atomically
 
 FILE = "trials.jsonl"
@@ -24,7 +24,7 @@ class Kept:
     """
 
     def __init__(self, run: Path | None = None, say: Callable[[str], None] = lambda _: None) -> None:
-        self.file = None if run is None or processes.count() > 1 else run / FILE
+        self.file = None if run is None or distributed.world_size() > 1 else run / FILE
         self.say = say
         self.known = {} if self.file is None else _read(self.file)
         self.used: set[str] = set()

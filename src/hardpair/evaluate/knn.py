@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError
 from hardpair.evaluate.metrics import accuracies
 
@@ -25,10 +25,10 @@ def knn(
         raise UserError(f"knn: k must be at least 1 and temperature above 0, not {k} and {temperature:g}")
     bank, labels = normalize(train[0], dim=1), train[1]
     queries = normalize(test[0], dim=1)
-    missing = -len(queries) % processes.count()  # to give every process as many
-    own = processes.own_rows(torch.cat([queries, queries[:1].expand(missing, -1)]))
+    missing = -len(queries) % distributed.world_size()  # to give every process as many
+    own = distributed.local_rows(torch.cat([queries, queries[:1].expand(missing, -1)]))
     votes = vote(bank, labels, own, k=min(k, len(bank)), temperature=temperature)
-    return accuracies(processes.gather(votes)[: len(queries)], test[1])
+    return accuracies(distributed.gather(votes)[: len(queries)], test[1])
 
 
 def vote(

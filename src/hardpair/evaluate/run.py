@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
@@ -78,7 +78,7 @@ def evaluate_run(
             failures.append(str(error))
             say(f"{trial.protocol}: {error}")
             continue
-        if processes.is_first():
+        if distributed.is_main():
             append_json(run / "scores.jsonl", scores[-1])
         say(_in_words(scores[-1]))
     if on == "test" and {"knn", "linear"} & set(protocols):  # the page shows test images
@@ -101,7 +101,7 @@ def _refuse_to_train_together(protocols: Sequence[str], settings: Settings) -> N
         "linear": settings.probing,
         "transfer": settings.transfer.form == "finetune",
     }
-    for name in protocols if processes.count() > 1 else ():
+    for name in protocols if distributed.world_size() > 1 else ():
         if trained.get(name):
             raise UserError(f"{name}: trains a network, which one process does; start it without torchrun")
 
@@ -210,7 +210,7 @@ def _write_neighbours(bench: Bench) -> None:
     features = bench.features(bench.encoder, test)
     with progress_of(CONTROL):
         control = bench.features(bench.control(), test)
-    if processes.is_first():
+    if distributed.is_main():
         write_neighbours(bench.run / "neighbours.json", features, control, test)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from hardpair import processes
+from hardpair import distributed
 
 
 def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
@@ -16,8 +16,8 @@ def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
     Where several processes share a batch, each has M of N images, and its views look among those of all.
     """
     a, b = normalize(a, dim=1), normalize(b, dim=1)  # (M, D)
-    everyone = torch.cat([processes.gather(a, gradient=True), processes.gather(b, gradient=True)])  # (2N, D)
-    own = processes.place() * len(a) + torch.arange(len(a), device=a.device)
+    everyone = torch.cat([distributed.gather(a, gradient=True), distributed.gather(b, gradient=True)])  # (2N, D)
+    own = distributed.rank() * len(a) + torch.arange(len(a), device=a.device)
     own = torch.cat([own, own + len(everyone) // 2])  # where this process's views are among them
     logits = torch.cat([a, b]) @ everyone.T / temperature  # (2M, 2N)
     logits = logits.scatter(1, own[:, None], -torch.inf)  # a view is no candidate for itself

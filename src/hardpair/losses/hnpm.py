@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.losses import large_batch
 
 Norm = Literal["inf", "l2"]
@@ -87,7 +87,7 @@ def hnpm_loss(
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         positive = mse_loss(teacher, student, reduction="sum") / len(u)
         limit = threshold if mine else math.inf
-        if processes.count() > 1 or len(u) ** 2 > large_batch.FROM_PAIRS:
+        if distributed.world_size() > 1 or len(u) ** 2 > large_batch.FROM_PAIRS:
             negative, counts = large_batch.negative_term(student, teacher, limit, softness, SMALLEST_SUM)
         else:
             distance = squared_distances(student, teacher)  # (N, N)
@@ -98,7 +98,7 @@ def hnpm_loss(
                 negative = soft_negative_term(distance, mined, among, hard_negatives(among, threshold=limit), softness)
             else:
                 negative = negative_term(distance, mined)
-    candidates = max(processes.count() * len(u) - 1, 1)  # of each anchor
+    candidates = max(distributed.world_size() * len(u) - 1, 1)  # of each anchor
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
         "positive": positive.detach(),

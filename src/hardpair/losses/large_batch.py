@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from hardpair import processes
+from hardpair import distributed
 
 FROM_PAIRS = 2**18
 """With more pairs than this, a batch of 512, tiles are faster than whole matrices, 1,024 outputs 2.3 times."""
@@ -41,21 +41,21 @@ def _term(student: Tensor, teacher: Tensor, limit: float, smallest_sum: float) -
     The gradient needs no more than that, since students carry none; where they do (an ablation), it flows back through
     the gathering.
     """
-    everyone = processes.gather(student, gradient=student.requires_grad)  # (N, D)
-    pool = Pool(limit, diagonal=-processes.place() * len(teacher), images=len(teacher))
+    everyone = distributed.gather(student, gradient=student.requires_grad)  # (N, D)
+    pool = Pool(limit, diagonal=-distributed.rank() * len(teacher), images=len(teacher))
     own_sum, own_count = sum_mined(everyone, teacher, pool)
-    sums, counts = processes.total(torch.stack([own_sum, own_count]))
+    sums, counts = distributed.all_reduce(torch.stack([own_sum, own_count]))
     # The candidates of other processes count in the value; only those of this one can carry a gradient here.
     sums = own_sum + (sums - own_sum.detach())
     term = -torch.where(counts > 0, sums.clamp_min(smallest_sum).log(), 0).mean()
-    return processes.as_part_of_sum(term), counts
+    return distributed.undo_ddp_mean(term), counts
 
 
 def _soft_term(student: Tensor, teacher: Tensor, limit: float, softness: float) -> tuple[Tensor, Tensor]:
     """The soft form, and the counts of this process's own anchors, (M,)."""
-    students = processes.gather(student, gradient=student.requires_grad)  # (N, D)
-    teachers = processes.gather(teacher, gradient=True)  # (N, D)
-    pool = Pool(limit, diagonal=processes.place() * len(teacher), images=len(teachers))
+    students = distributed.gather(student, gradient=student.requires_grad)  # (N, D)
+    teachers = distributed.gather(teacher, gradient=True)  # (N, D)
+    pool = Pool(limit, diagonal=distributed.rank() * len(teacher), images=len(teachers))
     of_students, counts = log_sum_mined(student, teachers, pool, softness)
     of_teachers, _ = log_sum_mined(teacher, torch.cat([students, teachers]), pool, softness)
     return (of_students.mean() + of_teachers.mean()) / 2, counts

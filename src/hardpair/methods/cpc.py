@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError, require_range
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, PatchGrid, build_encoder
@@ -77,7 +77,7 @@ class CPC(Method):
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean loss of four directions."""
         grid = self._grid.grid(views[0])  # (N, F, H, W)
-        if processes.count() > 1 and self.group and len(grid) % self.group:
+        if distributed.world_size() > 1 and self.group and len(grid) % self.group:
             raise UserError(
                 f"group: {self.group} does not divide the {len(grid)} images that each process has of a batch"
             )
@@ -101,8 +101,8 @@ class Direction(nn.Module):
         if group:
             target_groups, first = targets.split(group), 0
         else:
-            target_groups = (processes.gather(targets, gradient=True),)
-            first = processes.place() * len(grid)  # where this process's images are among them
+            target_groups = (distributed.gather(targets, gradient=True),)
+            first = distributed.rank() * len(grid)  # where this process's images are among them
         losses = []
         for below, predict in enumerate(self.predict, start=IGNORED + 1):
             predictions = predict(context[:, :, :-below]) * 0.1  # (N, D, H - below, W): for the row so far below

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import require_range
 from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss
 from hardpair.methods.method import Method, Pairs
@@ -131,7 +131,7 @@ class HNPM(Method):
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """Eq. 5 for this batch."""
         augmented, plain = views[:2]
-        u, u_prime = (processes.gather(rows) for rows in (self.head(self.encoder(augmented)), self.student(plain)))
+        u, u_prime = (distributed.gather(rows) for rows in (self.head(self.encoder(augmented)), self.student(plain)))
         distance = dissimilarity(u_prime, u, norm=self.norm, reduce=self.reduce)
         mined = hard_negatives(distance, threshold=self.threshold if self.mine else float("inf"))
         anchor, negative = mined.nonzero(as_tuple=True)

@@ -13,7 +13,7 @@ Differs: published on eight devices, whose batch norms do not see each other and
 import torch
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError, require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
@@ -66,14 +66,15 @@ class MoCo(Method):
 
     def prepare(self, pixels: Tensor) -> None:  # noqa: ARG002
         """Processes that share a batch must each have as many splits of it."""
-        if self.splits > 1 and self.splits % processes.count():
-            raise UserError(f"splits: {self.splits} cannot be shared by {processes.count()} processes; give a multiple")
+        ranks = distributed.world_size()
+        if self.splits > 1 and self.splits % ranks:
+            raise UserError(f"splits: {self.splits} cannot be divided among {ranks} processes; give a multiple")
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """Two views by one policy and, for splits, the order in which keys of the whole global batch are shuffled."""
         views = two_views(images, self.view, self.view, draw)
         if self.splits > 1:
-            views.append(processes.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort())
+            views.append(distributed.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort())
         return views
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
@@ -98,11 +99,11 @@ class MoCo(Method):
         """Where there are splits, keys fall into others than queries do, so that batch norm cannot give pairs away."""
         if shuffle is None:
             return nn.functional.normalize(self.averaged(images), dim=1)
-        mixed = self._in_splits(self.averaged, processes.own_rows(processes.gather(images)[shuffle]))
-        return nn.functional.normalize(processes.own_rows(processes.gather(mixed)[shuffle.argsort()]), dim=1)
+        mixed = self._in_splits(self.averaged, distributed.local_rows(distributed.gather(images)[shuffle]))
+        return nn.functional.normalize(distributed.local_rows(distributed.gather(mixed)[shuffle.argsort()]), dim=1)
 
     def _in_splits(self, module: nn.Module, images: Tensor) -> Tensor:
-        return torch.cat([module(part) for part in images.chunk(max(1, self.splits // processes.count()))])
+        return torch.cat([module(part) for part in images.chunk(max(1, self.splits // distributed.world_size()))])
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """The queue takes the new keys; the key encoder follows."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hardpair import processes
+from hardpair import distributed
 
 
 class Queue(nn.Module):
@@ -21,7 +21,7 @@ class Queue(nn.Module):
     @torch.no_grad()
     def push(self, rows: Tensor) -> None:
         """Put rows (N, D), and those of other processes, in the place of the oldest ones."""
-        rows = processes.gather(rows)[-len(self.keys) :]
+        rows = distributed.gather(rows)[-len(self.keys) :]
         places = (self.place + torch.arange(len(rows), device=rows.device)) % len(self.keys)
         self.keys[places] = rows
         self.place.copy_((self.place + len(rows)) % len(self.keys))
@@ -39,6 +39,6 @@ class Bank(nn.Module):
     @torch.no_grad()
     def update(self, rows: Tensor, outputs: Tensor, *, keep: float) -> None:
         """Move the vectors of these images (and other processes' ones) to their new outputs, and back to length one."""
-        rows, outputs = processes.gather(rows), processes.gather(outputs)
+        rows, outputs = distributed.gather(rows), distributed.gather(outputs)
         moved = torch.lerp(normalize(outputs, dim=1), self.vectors[rows], keep)
         self.vectors[rows] = normalize(moved, dim=1)

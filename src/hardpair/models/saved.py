@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError, shown
 from hardpair.files import read_json, write_atomically
 from hardpair.models.classifier import Classifier
@@ -34,7 +34,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def state_of(module: nn.Module) -> dict[str, Tensor]:
     """All weights and statistics, whole, in main memory; nothing on processes other than the first."""
-    return processes.kept_by_first(module.state_dict().items())
+    return distributed.collect_on_main(module.state_dict().items())
 
 
 def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
@@ -43,7 +43,7 @@ def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
     Where it is cut among processes all of them must take part; the first one writes.
     """
     tensors = state_of(encoder)
-    if not processes.is_first():
+    if not distributed.is_main():
         return
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
     write_atomically(folder / "encoder.safetensors", save(tensors))
@@ -59,7 +59,7 @@ def save_classifier(network: Classifier, folder: Path, classes: Sequence[str]) -
 def save_head_layer(layer: nn.Sequential, folder: Path) -> None:
     """Write a head's first layer (linear, batch norm, ReLU) beside the encoder; as `save_encoder` does."""
     tensors = state_of(layer)
-    if processes.is_first():
+    if distributed.is_main():
         write_atomically(folder / HEAD_FILE, save(tensors))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 
 
 def synchronise_norms(module: nn.Module, device: torch.device) -> nn.Module:
@@ -59,11 +59,11 @@ class SynchronisedNorm(nn.Module):
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all processes, with gradient; the running ones follow."""
         axes = [axis for axis in range(x.ndim) if axis != 1]
-        count = processes.count() * x.numel() // x.shape[1]
-        mean = processes.total_with_gradient(x.sum(axes)) / count
+        count = distributed.world_size() * x.numel() // x.shape[1]
+        mean = distributed.all_reduce_with_gradient(x.sum(axes)) / count
         shape = (1, -1, *[1] * (x.ndim - 2))
         squares = (x - mean.view(shape)).square().sum(axes)  # about the mean: nothing cancels
-        variance = processes.total_with_gradient(squares) / count
+        variance = distributed.all_reduce_with_gradient(squares) / count
         with torch.no_grad():
             self.num_batches_tracked += 1
             self.running_mean.lerp_(mean, self.momentum)

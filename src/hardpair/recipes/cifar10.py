@@ -14,6 +14,11 @@ def _cifar10(method: str, settings: dict[str, Setting], **fields: Any) -> Recipe
     return Recipe(name=f"cifar10/{method}", method=method, settings=settings, **fields)
 
 
+def default(method: str) -> Recipe:
+    """A method for which nobody has written a recipe: HNPM's conditions, the method's own defaults."""
+    return _cifar10(method, {}, epochs=200, clip=1.0)
+
+
 def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale (docs/method.md); nothing is published for CIFAR-10.
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hardpair.errors import UserError
-from hardpair.recipes.named import FAMILIES, RECIPES, find_recipe
-from hardpair.recipes.recipe import Recipe, method_settings
+from hardpair.methods import METHODS, known_or_added
+from hardpair.recipes.named import FAMILIES, find_recipe
+from hardpair.recipes.recipe import SUPERVISED, Recipe, method_settings
 
 P = TypeVar("P")
 Parser = Callable[[type[Any], Sequence[str], str], Any]
@@ -21,6 +22,7 @@ def parse_recipe(
     """The recipe that ``[RECIPE] [--field value …]`` describes, and where to run it (an instance of ``place``)."""
     named = bool(arguments) and not arguments[0].startswith("-")
     name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
+    rest = _with_methods_loaded(rest)
     recipe = dataclasses.replace(find_recipe(name), name=name)  # what was typed is what the run is called
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
@@ -32,8 +34,22 @@ def parse_recipe(
 
 def _with_method(recipe: Recipe, method: str) -> Recipe:
     """The same family's recipe of another method; else the same recipe with that method's defaults."""
-    sibling = f"{recipe.name.split('/')[0]}/{method}"
-    return RECIPES.get(sibling) or dataclasses.replace(recipe, method=method, settings={})
+    family = recipe.name.split("/")[0]
+    if family in FAMILIES and method in [*METHODS, SUPERVISED]:
+        return find_recipe(f"{family}/{method}")
+    return dataclasses.replace(recipe, method=method, settings={})
+
+
+def _with_methods_loaded(arguments: Sequence[str]) -> list[str]:
+    """``--method FILE.py:CLASS`` becomes ``--method CLASS``, which METHODS then has."""
+    return [
+        f"--method={known_or_added(word.removeprefix('--method='))}"
+        if word.startswith("--method=")
+        else known_or_added(word)
+        if before == "--method"
+        else word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
 
 
 def _given(arguments: Sequence[str], option: str) -> str | None:
@@ -77,6 +93,4 @@ def _as_dataclass(name: str, kinds: dict[str, Any], values: dict[str, Any], doc:
 
 
 def _method_doc(method: str) -> str | None:
-    from hardpair.methods import METHODS
-
     return METHODS[method].__doc__ if method in METHODS else None

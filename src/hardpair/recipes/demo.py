@@ -32,6 +32,11 @@ def _demo(method: str, settings: dict[str, Setting], *, batch_size: int = 160, l
     return Recipe(name=f"demo/{method}", method=method, settings=settings, **fields)
 
 
+def default(method: str) -> Recipe:
+    """A method for which nobody has written a recipe: the demo's conditions, the method's own defaults."""
+    return _demo(method, {})
+
+
 def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale.
 

@@ -16,6 +16,11 @@ def _imagenet(method: str, settings: dict[str, Setting] | None = None, **fields:
     return Recipe(settings=settings or {}, **fields)
 
 
+def default(method: str) -> Recipe:
+    """A method for which nobody has written a recipe: 100 epochs with Adam, the method's own defaults."""
+    return _imagenet(method, batch_size=256, epochs=100, warmup_epochs=5.0, clip=1.0)
+
+
 def hnpm() -> Recipe:
     """HNPM to the letter of the paper.
 

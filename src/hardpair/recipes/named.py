@@ -36,7 +36,12 @@ FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet":
 
 _MADE_BY: dict[str, Callable[[], Recipe]] = {
     "paper": paper,
-    **{f"{family}/{m}": getattr(module, m) for family, module in FAMILIES.items() for m in [*METHODS, SUPERVISED]},
+    **{
+        f"{family}/{method}": vars(module)[method]
+        for family, module in FAMILIES.items()
+        for method in [*METHODS, SUPERVISED]
+        if method in vars(module)
+    },
 }
 _ROWS = {row.name: row for row in ROWS}
 RECIPES: dict[str, Recipe] = {
@@ -46,8 +51,15 @@ RECIPES: dict[str, Recipe] = {
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of that name; a family alone means its HNPM."""
+    """The recipe of that name; a family alone means its HNPM.
+
+    A method for which a family has no recipe gets the family's data, encoder and schedule with its own defaults.
+    """
     name = f"{name}/hnpm" if name in FAMILIES else name
+    family, _, method = name.partition("/")
+    if name not in RECIPES and family in FAMILIES and method in METHODS:
+        default: Recipe = FAMILIES[family].default(method)
+        return default
     if name not in RECIPES:
         raise UserError(f"recipe: there is no {name!r}{nearest(name, [*RECIPES, *FAMILIES])}")
     return RECIPES[name]
@@ -56,4 +68,6 @@ def find_recipe(name: str) -> Recipe:
 def describe_recipe(name: str) -> str:
     """What a recipe is, its command, its cost and the score to expect."""
     name = find_recipe(name).name
+    if name not in RECIPES:
+        return f"The conditions of {name.partition('/')[0]} with the defaults of the method; nobody has tuned it."
     return _ROWS[name].describe() if name in _ROWS else inspect.cleandoc(_MADE_BY[name].__doc__ or "")

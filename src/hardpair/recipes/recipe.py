@@ -110,8 +110,9 @@ def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:
     if method == SUPERVISED:
         return {}
     if method not in METHODS:
-        raise UserError(f"method: there is no {shown(method)}{nearest(method, [*METHODS, SUPERVISED])}")
-    parameters = inspect.signature(METHODS[method].__init__).parameters.values()
+        hint = nearest(method, [*METHODS, SUPERVISED])
+        raise UserError(f"method: there is no {shown(method)}{hint}; your own is --method path/to/file.py:CLASS")
+    parameters = inspect.signature(METHODS[method].__init__, eval_str=True).parameters.values()
     return {p.name: (p.annotation, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError, printable
 from hardpair.files import MOST_BYTES, read_plain, write_atomically
 from hardpair.models import state_of
@@ -48,7 +48,7 @@ def save_checkpoint(
     Where the method is cut among processes all of them must take part; the first one writes.
     """
     tensors = _collect(method, optimiser, meter or {})
-    if not processes.is_first():
+    if not distributed.is_main():
         return
     _require_finite(step, tensors)
     target, temporary = folder / f"{step:09d}", folder / f".{step:09d}.tmp"
@@ -76,7 +76,7 @@ def save_checkpoint(
 
 def remove_leftovers(folder: Path) -> None:
     """What a killed process had begun to save; the sole writer of the folder, and of its processes the first, may."""
-    if processes.is_first():
+    if distributed.is_main():
         for path in folder.glob(".*.tmp"):
             _remove(path)
 
@@ -99,7 +99,7 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
                     "--resume, or move it away to go on from the checkpoint before it"
                 ) from error
             complaints.append(f"{path}: unreadable ({reason}); falling back to the checkpoint before it")
-            if processes.is_first():
+            if distributed.is_main():
                 _remove(path.with_name(f"unreadable-{path.name}"))
                 path.rename(path.with_name(f"unreadable-{path.name}"))
     if unreadable := sorted(folder.glob("unreadable-*")):
@@ -129,7 +129,7 @@ def restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Op
 def _restore(checkpoint: Checkpoint, method: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     own = method.state_dict()
     weights = checkpoint.part("method")
-    method.load_state_dict({name: processes.part_like(own.get(name, t), t) for name, t in weights.items()})
+    method.load_state_dict({name: distributed.shard_like(own.get(name, t), t) for name, t in weights.items()})
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.part("optimiser").items():
@@ -145,7 +145,7 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     """Fused optimisers walk through memory, so a moment must lie there as its (channels-last) parameter does."""
     if tensor.shape != parameter.shape:
         return tensor.clone()  # it outlives the file that it was mapped from
-    return torch.empty_like(parameter).copy_(processes.part_like(parameter, tensor))
+    return torch.empty_like(parameter).copy_(distributed.shard_like(parameter, tensor))
 
 
 def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -153,7 +153,7 @@ def _collect(method: nn.Module, optimiser: torch.optim.Optimizer, meter: Mapping
     tensors |= {f"meter/{name}": tensor.cpu() for name, tensor in meter.items()}
     state: dict[int, dict[str, Tensor]] = optimiser.state_dict()["state"]
     moments = ((f"optimiser/{index}/{key}", value) for index, part in state.items() for key, value in part.items())
-    return tensors | processes.kept_by_first(moments)
+    return tensors | distributed.collect_on_main(moments)
 
 
 def _require_finite(step: int, tensors: Mapping[str, Tensor]) -> None:

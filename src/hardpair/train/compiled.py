@@ -14,7 +14,7 @@ import torch
 from timm.models.resnet import ResNet
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import printable
 from hardpair.methods import Method
 from hardpair.train.log import Log
@@ -49,8 +49,8 @@ def settle(stepper: Stepper, log: Log, step: int, *, wanted: bool) -> str:
     A run that begins takes what is better. One that goes on does as before, or its last bits would be others by
     accident; so the choice is written to its log. All processes make the same one.
     """
-    before = log.last("compile") if processes.is_first() else None
-    known, used = processes.any_says(bool(before), bool(before and before.get("used") is True), device=stepper.device)
+    before = log.last("compile") if distributed.is_main() else None
+    known, used = distributed.any_rank(bool(before), bool(before and before.get("used") is True), device=stepper.device)
     if not (wanted or used):
         return ""
     choice = _choose(stepper, step, wanted=wanted, known=known, used=used)
@@ -74,7 +74,7 @@ def _choose(stepper: Stepper, step: int, *, wanted: bool, known: bool, used: boo
         return Choice(False, "not compiled: the run began without --compile")
     if known and not used:
         return Choice(False, "not compiled, as before")
-    if processes.is_first():
+    if distributed.is_main():
         print("compiling the encoders, which may take some minutes", flush=True)
     torch.compiler.reset()  # torch limits how much it compiles, and earlier runs of this process would count
     try:
@@ -127,7 +127,7 @@ def _on_all(work: Callable[[], Made], device: torch.device) -> Made:
         reason = str(refused)
     except Exception as error:  # compilers fail in many ways
         reason = _in_words(error)
-    failed = processes.any_says(reason is not None, device=device)[0]
+    failed = distributed.any_rank(reason is not None, device=device)[0]
     if made is None or failed:
         raise Refused(reason or "another process could not")
     return made

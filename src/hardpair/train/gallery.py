@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images, epoch_order
 from hardpair.data.picture import describe_image
 from hardpair.errors import no_memory
@@ -31,7 +31,7 @@ def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
     if type(method).hard_pairs is Method.hard_pairs:  # it mines nothing, so no views are made to find that out
         return
     anchor, negative, distance, candidates = _mine(method, images, draw.within("gallery"))
-    batch_size = processes.count() * len(draw.positions)
+    batch_size = distributed.world_size() * len(draw.positions)
     content = {
         "images": whole_batches(images, batch_size) * batch_size,
         "mined": len(anchor),
@@ -42,7 +42,7 @@ def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
             for a, n, d in _nearest_of_each(anchor, negative, distance)
         ],
     }
-    if processes.is_first():  # all of them mine, each its own rows; they find the same
+    if distributed.is_main():  # all of them mine, each its own rows; they find the same
         write_atomically(path, json.dumps(content).encode())
 
 
@@ -54,11 +54,11 @@ def whole_batches(images: Images, batch_size: int) -> int:
 @torch.no_grad()
 def _mine(method: Method, images: Images, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int]:
     anchors, negatives, distances, candidates = [], [], [], 0
-    batch_size, device = processes.count() * len(draw.positions), draw.positions.device
+    batch_size, device = distributed.world_size() * len(draw.positions), draw.positions.device
     order = epoch_order(len(images), seed=draw.seed, epoch=0)
     for step in range(whole_batches(images, batch_size)):  # whole ones only, as in training
         ids = order[step * batch_size :][:batch_size]
-        own = processes.own_rows(ids)
+        own = distributed.local_rows(ids)
         views = method.views(images.batch(own).to(device), replace(draw, step=step, rows=own.to(device)))
         pairs = _pairs(method, views, device)
         anchors.append(ids[pairs.anchor.cpu()])
@@ -77,7 +77,7 @@ def _pairs(method: Method, views: list[Tensor], device: torch.device) -> Pairs:
         if not no_memory(error):
             raise
         short = True
-    if processes.any_says(short, device=device)[0]:
+    if distributed.any_rank(short, device=device)[0]:
         raise MemoryError
     assert pairs is not None
     return pairs

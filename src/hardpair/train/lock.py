@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.errors import UserError
 
 
 @contextmanager
 def sole_writer(run: Path) -> Iterator[None]:
     """Hold the folder for the length of the block, or say who does. Of several processes the first holds it for all."""
-    if not processes.is_first():
+    if not distributed.is_main():
         yield
         return
     with (run / "lock").open("a+") as file:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.files import append_json, parse_json, write_atomically
 
 
@@ -16,7 +16,7 @@ class Log:
 
     def write(self, event: str, **values: Any) -> None:
         """Append one line."""
-        if processes.is_first():
+        if distributed.is_main():
             append_json(self.path, {"event": event, **values})
 
     def has(self, event: str) -> bool:
@@ -30,7 +30,7 @@ class Log:
 
     def rewind(self, step: int) -> None:
         """Forget what came after ``step``: a resumed run will write it again. A half-written last line goes too."""
-        if not processes.is_first():
+        if not distributed.is_main():
             return
         kept = [text + "\n" for text, line in self._lines() if line.get("step", 0) <= step]
         write_atomically(self.path, "".join(kept).encode())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.train.health import effective_rank, spread
 
 
@@ -47,10 +47,10 @@ class Meter:
         """Averages since the last reading."""
         assert self.features is not None
         averages = {name: total.float() / self.steps for name, total in self.sums.items()}
-        features = processes.gather(self.features)
+        features = distributed.gather(self.features)
         averages |= {"spread": spread(features), "rank": effective_rank(features).float()}
         # One wait for the device, for all figures together.
-        values = dict(zip(averages, processes.mean(torch.stack(list(averages.values()))).tolist(), strict=True))
+        values = dict(zip(averages, distributed.mean(torch.stack(list(averages.values()))).tolist(), strict=True))
         seconds = time.perf_counter() - self.began
         values |= {"images_per_second": self.images / seconds, "data_wait": self.waited / seconds}
         self._reset()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.files import read_json, write_atomically
@@ -34,7 +34,7 @@ def pretrain(
     if shard and compiled:
         raise UserError("compile: does not go with --shard, whose networks are in parts; leave one of them out")
     with process_group(place):
-        again = processes.any_says(was_restarted(), device=place)[0]
+        again = distributed.any_rank(was_restarted(), device=place)[0]
         return _pretrain(recipe, run, resume or again, data_root, place, checkpoint_every, until, shard, compiled)
 
 
@@ -50,14 +50,14 @@ def _pretrain(
     compiled: bool,
 ) -> Outcome:
     check_run(recipe, run, resume=resume)
-    if shard and processes.count() == 1:
+    if shard and distributed.world_size() == 1:
         raise UserError("shard: there is only this process to hold the network; start several with torchrun")
-    if recipe.batch_size % processes.count():
-        raise UserError(f"batch_size: {recipe.batch_size} cannot be shared evenly by {processes.count()} processes")
-    with processes.first_before_others():  # whatever has to be fetched or decoded is so only once
+    if recipe.batch_size % (ranks := distributed.world_size()):
+        raise UserError(f"batch_size: {recipe.batch_size} cannot be divided among {ranks} processes; give a multiple")
+    with distributed.main_first():  # whatever has to be fetched or decoded is so only once
         images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
     facts = images.facts()
-    processes.require_same(f"the images of {images.name}", facts["digest"], device=device)
+    distributed.require_equal(f"the images of {images.name}", facts["digest"], device=device)
     if recipe.batch_size > len(images):
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
     _check_images(facts, run)
@@ -66,7 +66,7 @@ def _pretrain(
     )  # a bad setting shows here, nothing written yet
     run.mkdir(parents=True, exist_ok=True)
     with sole_writer(run):
-        if processes.is_first():
+        if distributed.is_main():
             write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
             write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
         return trainer.run_to_end() if until is None else trainer.run_until(until)

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.words import duration
 
 PLAIN_SECONDS = 10.0  # between plain lines
@@ -30,7 +30,7 @@ class Display:
     """Shows the run's figures; as a context manager it owns the terminal's last line."""
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
-        self.console = console or Console(soft_wrap=True, quiet=not processes.is_first())
+        self.console = console or Console(soft_wrap=True, quiet=not distributed.is_main())
         self.total, self.last_line = total, 0.0
         self.warm: tuple[int, float] | None = None  # the first step done, and when: it is slower than those after it
         self.bar = Bar(

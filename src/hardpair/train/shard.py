@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.methods import Method
 
 BLOCKS = (BasicBlock, Bottleneck, SelectiveKernelBottleneck)
@@ -20,7 +20,7 @@ BLOCKS = (BasicBlock, Bottleneck, SelectiveKernelBottleneck)
 
 def cut(method: Method, device: str) -> Method:
     """Cut a method that is the same on all processes; its own forward, and that of each part of it, work as before."""
-    mesh = init_device_mesh(device, (processes.count(),))
+    mesh = init_device_mesh(device, (distributed.world_size(),))
     for piece in pieces(method):
         fully_shard(piece, mesh=mesh)
     fully_shard(method, mesh=mesh)

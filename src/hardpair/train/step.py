@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images, epoch_order
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
@@ -68,7 +68,7 @@ class Stepper:
         self.total = recipe.epochs * self.steps_per_epoch
         self.method = build_method(recipe, images)
         self.forward: nn.Module = self.method
-        if processes.count() > 1 and self.method.whole_batch_norm:
+        if distributed.world_size() > 1 and self.method.whole_batch_norm:
             synchronise_norms(self.method, device)
         self.method.to(device)
         self.sharded = shard
@@ -78,12 +78,12 @@ class Stepper:
             self.method.to(memory_format=torch.channels_last)
         self.optimiser = build_optimiser(self.method, recipe, self.method.constant_rate())
         self.trained = [p for p in self.method.parameters() if p.requires_grad]
-        self.positions = processes.own_rows(torch.arange(recipe.batch_size, device=device))
+        self.positions = distributed.local_rows(torch.arange(recipe.batch_size, device=device))
         self.statistics = _by_type([b for name, b in self.method.named_buffers() if name.endswith(STATISTICS)])
         self.statistics_before = [[torch.empty_like(b) for b in group] for group in self.statistics]
         self.epoch = -1
         self.fetcher = Fetcher(images, self.total, device)
-        if processes.count() > 1 and not shard:
+        if distributed.world_size() > 1 and not shard:
             self.forward = averaging_gradients(self.method, device)
 
     def prepare_views(self, step: int, say: Callable[[str], None]) -> None:
@@ -108,9 +108,9 @@ class Stepper:
         outputs = self.forward(self.method.views(images, self.draw(step, rows)))
         outputs["loss"].backward()
         norm = nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
-        outputs["gradient_norm"] = processes.whole(norm)
+        outputs["gradient_norm"] = distributed.full_tensor(norm)
         loss, length = torch.stack([outputs["loss"].detach(), outputs["gradient_norm"]]).tolist()  # the one wait
-        broken, stop = processes.any_says(not math.isfinite(loss + length), asked_to_stop(), device=self.device)
+        broken, stop = distributed.any_rank(not math.isfinite(loss + length), asked_to_stop(), device=self.device)
         if broken:
             _copy(self.statistics_before, self.statistics)
         else:
@@ -128,7 +128,7 @@ class Stepper:
         if epoch != self.epoch:
             self.epoch = epoch
             self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
-        return processes.own_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
+        return distributed.local_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
 
     def draw(self, step: int, rows: Tensor) -> Draw:
         """How the views of these rows are drawn in a step."""
@@ -140,11 +140,11 @@ class Stepper:
         At every step, though only saving reads them: a resumed run, which begins with the mean, would otherwise end
         with other last bits. They are sent all at once.
         """
-        if processes.count() == 1 or self.method.whole_batch_norm:
+        if distributed.world_size() == 1 or self.method.whole_batch_norm:
             return
         for group in self.statistics:
             if group[0].is_floating_point():  # the others count batches
-                means = processes.mean(torch.cat(group)).split([len(b) for b in group])
+                means = distributed.mean(torch.cat(group)).split([len(b) for b in group])
                 torch._foreach_copy_(group, list(means))
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.data import Images
 from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
@@ -72,9 +72,9 @@ class Trainer:
     def run_until(self, last: int) -> Outcome:
         """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
         finished = self.log.has("end")
-        processes.require_same(f"the end of {self.run}", finished, device=self.device)
+        distributed.require_equal(f"the end of {self.run}", finished, device=self.device)
         if finished:
-            if processes.is_first():
+            if distributed.is_main():
                 print(f"{self.run} is finished already")
             return Outcome("finished", self.total)
         notes = self._restore()
@@ -140,7 +140,7 @@ class Trainer:
     def _skip(self, done: Done, display: Display) -> None:
         """Write down a step that changed nothing, since its loss or gradient was not a finite number."""
         self.skipped += 1
-        rows = processes.gather(done.rows.to(self.device)).tolist()
+        rows = distributed.gather(done.rows.to(self.device)).tolist()
         self.log.write("skipped", step=self.step, rows=rows)
         display.say(f"warning at step {self.step}: loss or gradient is not finite; the step was skipped")
         if self.skipped == MOST_SKIPPED:
@@ -166,10 +166,10 @@ class Trainer:
 
     def _restore(self) -> list[str]:
         remove_leftovers(self.run / "checkpoints")
-        with processes.first_before_others():  # the first puts unreadable checkpoints aside
+        with distributed.main_first():  # the first puts unreadable checkpoints aside
             checkpoint, notes = load_checkpoint(self.run / "checkpoints")
         found = checkpoint and (checkpoint.step, checkpoint.sha256)
-        processes.require_same(f"the newest checkpoint of {self.run}", found, device=self.device)
+        distributed.require_equal(f"the newest checkpoint of {self.run}", found, device=self.device)
         if checkpoint is not None:
             restore(checkpoint, self.method, self.optimiser)
             self.meter.restore(checkpoint.part("meter"))
@@ -183,8 +183,8 @@ class Trainer:
 
     def _save(self) -> None:
         """The first process saves for all: everywhere the same is true, or each has a part to give."""
-        meter = {name: processes.mean(value.float()) for name, value in self.meter.state().items()}
-        if not (processes.is_first() or self.stepper.sharded):
+        meter = {name: distributed.mean(value.float()) for name, value in self.meter.state().items()}
+        if not (distributed.is_main() or self.stepper.sharded):
             return
         save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser, meter)
         save_encoder(self.method.encoder, self.run, step=self.step)
@@ -200,7 +200,7 @@ class Trainer:
             images=len(self.images),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),
             device=str(self.device),
-            processes=processes.count(),
+            processes=distributed.world_size(),
             threads=torch.get_num_threads(),
             commit=commit(),
             versions={"torch": str(torch.__version__), "python": platform.python_version()},
@@ -220,4 +220,5 @@ class Trainer:
         )
 
     def _place(self) -> str:
-        return f"{processes.count()} processes ({self.device.type})" if processes.count() > 1 else str(self.device)
+        ranks = distributed.world_size()
+        return f"{ranks} processes ({self.device.type})" if ranks > 1 else str(self.device)

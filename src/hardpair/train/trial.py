@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from hardpair import processes
+from hardpair import distributed
 from hardpair.methods import Method
 from hardpair.train.step import STATISTICS, Stepper, averaging_gradients
 
@@ -27,7 +27,7 @@ class Trial:
         self.views = stepper.method.views(images, stepper.draw(step, rows))
         self.method = copy.deepcopy(stepper.method).train()
         change(self.method)
-        shared = processes.count() > 1
+        shared = distributed.world_size() > 1
         self.forward: nn.Module = averaging_gradients(self.method, stepper.device) if shared else self.method
 
     def take(self) -> Tensor:
@@ -85,7 +85,7 @@ def gain(before: Trial, after: Trial) -> float:
     """
     times: dict[Trial, list[float]] = {before: [], after: []}
     end, device = time.perf_counter() + SECONDS, next(before.method.parameters()).device
-    while processes.any_says(len(times[before]) < TURNS or time.perf_counter() < end, device=device)[0]:
+    while distributed.any_rank(len(times[before]) < TURNS or time.perf_counter() < end, device=device)[0]:
         for trial, seconds in times.items():
             began = time.perf_counter()
             trial.take()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpair import processes
+from hardpair import distributed
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ def test_who_speaks_before_the_processes_have_met(monkeypatch, environment, firs
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert processes.is_first() is first
+    assert distributed.is_main() is first
