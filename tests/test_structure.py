@@ -4,6 +4,8 @@ import ast
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 import hardpair
 from hardpair import losses
 
@@ -21,6 +23,7 @@ LAYERS = [
     "compare",
     "ablate",
     "doctor",
+    "api",
     "cli",
 ]
 FREE = {"distributed", "arguments", "errors", "files", "machine", "options", "pixels", "words"}
@@ -37,6 +40,7 @@ MAY_IMPORT = {
     "compare": {"methods", "recipes", "train", "evaluate", "data", "report"},
     "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
     "doctor": {"data", "views", "recipes", "train"},
+    "api": {"data", "methods", "models", "recipes", "train", "evaluate", "report"},
     "cli": {"data", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
 }
 
@@ -58,7 +62,7 @@ def imported(file: Path) -> set[str]:
 
 def test_imports_go_one_way():
     for layer in LAYERS:
-        files = [SOURCE / "cli.py"] if layer == "cli" else sorted((SOURCE / layer).rglob("*.py"))
+        files = [SOURCE / f"{layer}.py"] if layer in ("api", "cli") else sorted((SOURCE / layer).rglob("*.py"))
         assert files, layer
         for file in files:
             assert imported(file) - FREE - {layer} <= MAY_IMPORT[layer], file
@@ -72,8 +76,12 @@ def test_train_and_evaluate_know_no_method_by_name():
 
 
 def test_public_names():
-    assert hardpair.__all__ == ["METHODS", "build_encoder", "load_encoder"]
-    assert all(hasattr(hardpair, name) for name in hardpair.__all__)
+    assert {"METHODS", "build_encoder", "load_encoder", "pretrain", "Run", "HNPMLoss"} <= set(hardpair.__all__)
+    assert sorted(hardpair.__all__) == sorted(name for names in hardpair._HOME.values() for name in names)
+    assert all(getattr(hardpair, name).__doc__ for name in hardpair.__all__)
+    assert set(hardpair.__all__) <= set(dir(hardpair))
+    with pytest.raises(AttributeError, match="no attribute 'pretrian'"):
+        _ = hardpair.pretrian
     assert {"dissimilarity", "hard_negatives", "hnpm_loss", "normalise"} <= set(losses.__all__)
 
 

@@ -1,23 +1,46 @@
 """hardpair: learn image representations without labels by hard negative pair mining, and prove how good they are."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hardpair.methods import METHODS
+    from hardpair.api import Run, pretrain
+    from hardpair.errors import UserError
+    from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
+    from hardpair.methods import METHODS, Method
     from hardpair.models import build_encoder, load_encoder
 
-__all__ = ["METHODS", "build_encoder", "load_encoder"]
+_HOME = {
+    "api": ("Run", "pretrain"),
+    "errors": ("UserError",),
+    "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
+    "methods": ("METHODS", "Method"),
+    "models": ("build_encoder", "load_encoder"),
+}
+__all__ = [
+    "METHODS",
+    "HNPMLoss",
+    "Method",
+    "Run",
+    "UserError",
+    "build_encoder",
+    "dissimilarity",
+    "hard_negatives",
+    "hnpm_loss",
+    "load_encoder",
+    "normalise",
+    "pretrain",
+]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only when one of the names above is asked for, so that help and reports start at once."""
-    if name == "METHODS":
-        from hardpair.methods import METHODS
-
-        return METHODS
-    if name in __all__:
-        from hardpair import models
-
-        return getattr(models, name)
+    """Import torch only when one of the names above is used, so that help and reports start at once."""
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(importlib.import_module(f"hardpair.{module}"), name)
     raise AttributeError(f"module 'hardpair' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -7,10 +7,10 @@ another way of computing it (large_batch.py).
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from hardpair import distributed
@@ -106,6 +106,44 @@ def hnpm_loss(
         "mined": counts.float().mean() / candidates,
         "empty": (counts == 0).float().mean(),
     }
+
+
+class HNPMLoss(nn.Module):
+    """`hnpm_loss` as a module, for training loops of your own: ``loss = HNPMLoss(norm="l2")(u, u_prime)``.
+
+    The settings are those of `hnpm_loss`. ``u`` are outputs of the network that learns and ``u_prime`` those of its
+    moving average, without gradient, for the same images in the same order; both (N, D), on one device.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha_pos: float = 0.8,
+        alpha_neg: float = 0.1,
+        threshold: float = 1.0,
+        norm: Norm = "inf",
+        reduce: Reduce = "sum",
+        mine: bool = True,
+        softness: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {
+            "alpha_pos": alpha_pos,
+            "alpha_neg": alpha_neg,
+            "threshold": threshold,
+            "norm": norm,
+            "reduce": reduce,
+            "mine": mine,
+            "softness": softness,
+        }
+
+    def forward(self, u: Tensor, u_prime: Tensor) -> Tensor:
+        """The loss, a scalar."""
+        return hnpm_loss(u, u_prime, **self.settings)["loss"]
+
+    def extra_repr(self) -> str:
+        """The settings, where the module is printed."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
 
 
 def negative_term(distance: Tensor, mined: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:
     return layer.eval()
 
 
-def load_encoder(run: str | Path) -> Encoder:
+def load_encoder(run: str | os.PathLike[str]) -> Encoder:
     """The trained encoder of a run, in eval mode. Refuses a file whose tensors do not all match."""
     folder = Path(run)
     shape_file, weights_file = folder / "encoder.json", folder / "encoder.safetensors"

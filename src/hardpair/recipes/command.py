@@ -26,13 +26,13 @@ def parse_recipe(
     recipe = dataclasses.replace(find_recipe(name), name=name)  # what was typed is what the run is called
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
-        recipe = _with_method(recipe, method)
+        recipe = with_method(recipe, method)
     command = parse(_command(recipe, place, verb), rest, f"hardpair {verb} [RECIPE]")
     chosen = dataclasses.asdict(command.recipe)
     return dataclasses.replace(recipe, **chosen, settings=dataclasses.asdict(command.settings)), command.place
 
 
-def _with_method(recipe: Recipe, method: str) -> Recipe:
+def with_method(recipe: Recipe, method: str) -> Recipe:
     """The same family's recipe of another method; else the same recipe with that method's defaults."""
     family = recipe.name.split("/")[0]
     if family in FAMILIES and method in [*METHODS, SUPERVISED]:

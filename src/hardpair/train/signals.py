@@ -4,6 +4,7 @@ A second SIGTERM does not: a scheduler sends it to all processes, and torchrun, 
 """
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,8 +26,11 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM for the length of the block."""
+    """Catch SIGINT and SIGTERM for the length of the block; in a thread, which gets none, do nothing."""
     request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
     old = {number: signal.signal(number, request.receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request
