@@ -45,6 +45,7 @@ clean:  ## remove the environment and all caches, but never runs/ or data/
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hardpair needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -c 'from hardpair.views import compile_kernels; compile_kernels()'
 	@touch $@
 
 .venv/.dev: .venv/.runtime

@@ -17,18 +17,27 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def finished(photos, tmp_path_factory):
-    """All three in one folder, that no test changes. Drawing takes longest, so only mining is drawn, and once."""
-    out, cache = tmp_path_factory.mktemp("ablate"), tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARDPAIR_CACHE", str(cache))
-        for which in SEEDS:
-            with patch.context() as quick, contextlib.redirect_stdout(io.StringIO()) as said:
-                quick.setattr("hardpair.ablate.run.draw", lambda *_: {})
-                assert cli.ablate(words(which, photos, out)) == 0
-            (out / f"{which}.txt").write_text(said.getvalue())
-        with contextlib.redirect_stdout(io.StringIO()):
-            assert cli.ablate(words("mining", photos, out)) == 0
+    """The ablation of mining, in a folder that no test changes."""
+    out = tmp_path_factory.mktemp("ablate")
+    _ablate("mining", photos, out, tmp_path_factory.mktemp("cache"))
     return out
+
+
+@pytest.fixture(scope="session")
+def finished_all(photos, finished, tmp_path_factory):
+    """All three in that folder. Drawing takes longest, so only mining is drawn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardpair.ablate.run.draw", lambda *_: {})
+        for which in SEEDS.keys() - {"mining"}:
+            _ablate(which, photos, finished, tmp_path_factory.mktemp("cache"))
+    return finished
+
+
+def _ablate(which, photos, out, cache):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
+        patch.setenv("HARDPAIR_CACHE", str(cache))
+        assert cli.ablate(words(which, photos, out)) == 0
+    (out / f"{which}.txt").write_text(said.getvalue())
 
 
 @pytest.fixture

@@ -84,10 +84,10 @@ def test_stopped_while_judging_keeps_what_was_judged(finished, photos, tmp_path,
 
 
 @pytest.mark.slow
-def test_killed_before_it_was_judged_is_judged_first(finished, photos, tmp_path, monkeypatch):
+def test_killed_before_it_was_judged_is_judged_first(finished_all, photos, tmp_path, monkeypatch):
     """Power cut after the pause, with one of two protocols done: only the other is made up for."""
     out = tmp_path / "out"
-    shutil.copytree(finished / "student-gradient-s0", out / "student-gradient-s0")
+    shutil.copytree(finished_all / "student-gradient-s0", out / "student-gradient-s0")
 
     def cut(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -96,10 +96,10 @@ def test_killed_before_it_was_judged_is_judged_first(finished, photos, tmp_path,
         patch.setattr("hardpair.ablate.run.evaluate_run", cut)
         with pytest.raises(KeyboardInterrupt):
             cli.ablate(words("gradient", photos, out))
-    first = (finished / "base-s0" / "scores.jsonl").read_text().splitlines(keepends=True)[0]
+    first = (finished_all / "base-s0" / "scores.jsonl").read_text().splitlines(keepends=True)[0]
     (out / "base-s0" / "scores.jsonl").write_text(first)
     assert cli.ablate(words("gradient", photos, out)) == 0
-    same_end(out / "base-s0", finished / "base-s0")
+    same_end(out / "base-s0", finished_all / "base-s0")
 
 
 def test_what_was_not_judged_in_time_is_told_and_not_trained_again(finished, photos, tmp_path, capsys):

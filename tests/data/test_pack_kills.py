@@ -21,6 +21,7 @@ from hardpair.data.packed import journal, publishing, writing
 from hardpair.data.packed.writing import pack
 from hardpair.errors import UserError
 
+pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL
 
 
@@ -72,11 +73,11 @@ def die_at(pictures: Path, target: Path, moment: str) -> None:
     ("moment", "lost"),
     [
         ("inside a part", FILES - 2 * PART),
-        pytest.param("pixels written", FILES - 2 * PART, marks=pytest.mark.slow),
-        pytest.param("half a line", FILES - 2 * PART, marks=pytest.mark.slow),
-        pytest.param("between parts", FILES - 3 * PART, marks=pytest.mark.slow),
+        ("pixels written", FILES - 2 * PART),
+        ("half a line", FILES - 2 * PART),
+        ("between parts", FILES - 3 * PART),
         ("half the index", 0),
-        pytest.param("all but the end", 0, marks=pytest.mark.slow),
+        ("all but the end", 0),
     ],
 )
 def test_killed(pictures: Path, target: Path, decoded: list[str], moment: str, lost: int) -> None:
@@ -121,7 +122,6 @@ def begin_slowly(pictures: Path, target: Path, *, pause: float, lines: int) -> B
     return life
 
 
-@pytest.mark.slow
 def test_killed_at_random_moments(pictures: Path, target: Path, decoded: list[str]) -> None:
     chance = random.Random(0)
     for _ in range(4):

@@ -88,9 +88,8 @@ def test_killed_before_anything_was_said(small_recipe, tmp_path):
     assert pretrain(small_recipe, tmp_path / "run", until=1).step == 1
 
 
-@pytest.mark.parametrize(
-    "moment", ["state.safetensors", *(pytest.param(m, marks=pytest.mark.slow) for m in ("state.json", "rename"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["state.safetensors", "state.json", "rename"])
 def test_killed_inside_a_save(moment, tmp_path):
     """The process dies in the middle of writing its second checkpoint; the first is what is left, and enough."""
     life = SERVER.Process(target=die_in_save, args=(tmp_path / "run", moment))

@@ -2,6 +2,6 @@
 
 from hardpair.views.draw import Draw
 from hardpair.views.policies import POLICIES, Policy, PolicyName
-from hardpair.views.view import augmented_view, plain_view, two_views
+from hardpair.views.view import augmented_view, compile_kernels, plain_view, two_views
 
-__all__ = ["POLICIES", "Draw", "Policy", "PolicyName", "augmented_view", "plain_view", "two_views"]
+__all__ = ["POLICIES", "Draw", "Policy", "PolicyName", "augmented_view", "compile_kernels", "plain_view", "two_views"]

@@ -50,6 +50,11 @@ def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters,
     return _normalise(_solarise(_grey(view, policy, chosen), policy, chosen))
 
 
+def compile_kernels() -> None:
+    """Make a view on the CPU, so that numba has compiled its kernels and kept them for the next process."""
+    augmented_view(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), POLICIES["paper"], Draw(0, 0, torch.arange(2)))
+
+
 def two_views(
     images: Tensor, first: str, second: str, draw: Draw, scopes: tuple[str, str] = ("first", "second")
 ) -> list[Tensor]:
