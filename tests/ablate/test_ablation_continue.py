@@ -35,7 +35,7 @@ def same_end(ours, theirs):
 def test_the_same_command_again_runs_nothing(finished, photos, tmp_path, capsys):
     out = shutil.copytree(finished, tmp_path / "out")
     before = stamps(out)
-    assert cli.ablate(words("tau", photos, out)) == 0
+    assert cli.ablate(words("mining", photos, out)) == 0
     assert stamps(out) == before
     assert capsys.readouterr().out.count("done before") == 4
 
@@ -122,7 +122,7 @@ def test_another_recipe_in_the_same_place_is_refused_before_anything_runs(finish
     out = shutil.copytree(finished, tmp_path / "out")
     shutil.rmtree(out / "base-s0")  # which would be the first to run
     before = stamps(out)
-    with pytest.raises(UserError, match=r"tau-1-s0: cannot .* epochs was 2 and is now 3; choose .* with --out"):
-        cli.ablate(words("tau", photos, out, "--epochs", "3"))
+    with pytest.raises(UserError, match=r"no-mining-s0: cannot .* epochs was 2 and is now 3; choose .* with --out"):
+        cli.ablate(words("mining", photos, out, "--epochs", "3"))
     assert stamps(out) == before
     assert not (out / "base-s0").exists()
