@@ -17,6 +17,7 @@ def scores(run: Path) -> list[dict[str, object]]:
     return [{name: line[name] for name in ("protocol", "metrics", "control", "chosen", "data")} for line in lines]
 
 
+@pytest.mark.slow
 def test_three_processes_judge_as_one(finished_run, tmp_path):
     """6,000 images are 20 and 4 batches of features, so the processes do not have equally many of them."""
     alone, shared = (shutil.copytree(finished_run, tmp_path / name) for name in ("alone", "shared"))

@@ -43,7 +43,7 @@ def undisturbed(finished_run, tmp_path_factory):
     return score
 
 
-@pytest.mark.parametrize("stops", [(1, 1), *(pytest.param((k,), marks=pytest.mark.slow) for k in (2, 3)), (5,)])
+@pytest.mark.parametrize("stops", [(1, 1), *(pytest.param((k,), marks=pytest.mark.slow) for k in (2, 3, 5))])
 def test_nothing_that_was_finished_is_done_again(run, monkeypatch, undisturbed, stops):
     """Stopped between candidates, in the last training, before the control, in the middle of it; once or twice."""
     for stop in stops:

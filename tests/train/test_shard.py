@@ -61,6 +61,7 @@ def test_a_cut_run_resumes_to_the_bit(tmp_path):
     assert load_encoder(tmp_path / "stopped").step == 6
 
 
+@pytest.mark.slow
 def test_a_whole_checkpoint_is_cut_and_put_together_again(tmp_path):
     lives.live(tmp_path / "run", epochs=1, until=4)
     before = state(tmp_path / "run", 4)
