@@ -1,10 +1,11 @@
 """Shared by all tests: small real runs, and a cache that is thrown away."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,16 @@ def pytest_configure(config: pytest.Config) -> None:
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="session")
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of folders; a numbered temporary folder for each test would take longer than many a test."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARDPAIR_CACHE", str(tmp_path_factory.mktemp("cache")))
+def _own_cache(_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDPAIR_CACHE", str(next(_caches)))
     if (judges := sys.modules.get("hardpair.evaluate.run")) is not None:
         judges.CONTROLS.clear()
 
