@@ -58,6 +58,7 @@ def test_stopped_in_the_middle_of_a_part_goes_on_without_repeating(finished, pho
     same_end(run, finished / "no-mining-s0")
 
 
+@pytest.mark.slow
 def test_stopped_while_judging_keeps_what_was_judged(finished, photos, tmp_path, monkeypatch):
     """A signal at the first of two points of the first run; the next command begins with the part that is missing."""
     out, judge = tmp_path / "out", Ablation._judge

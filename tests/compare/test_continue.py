@@ -47,6 +47,7 @@ def test_stopped_in_training_goes_on_without_repeating(finished, photos, tmp_pat
     assert scores(ours, "linear") == scores(theirs, "linear")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_figure")
 def test_stopped_while_judging_keeps_the_run(photos, tmp_path, monkeypatch):
     judge = Comparison._judge

@@ -29,6 +29,7 @@ from hardpair.train.step import Stepper, build_method, recipe_draw
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view
 
 CPU = torch.device("cpu")
+KINDS = ("paper", "balanced", "infomin")  # crops last, crops first, RandAugment
 
 
 def draw_on(device, case="hnpm"):
@@ -74,7 +75,7 @@ def test_a_step_of_every_method(case):
 
 
 @pytest.mark.parametrize("size", [0, SIZE // 2])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [p if p in KINDS else pytest.param(p, marks=pytest.mark.slow) for p in POLICIES])
 def test_views_by_every_policy(policy, size):
     with fake_cuda() as device:
         view = augmented_view(
@@ -93,7 +94,7 @@ def test_the_gallery(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "pairs.json").read_text())["images"] == 3 * BATCH
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd", "lars"])
+@pytest.mark.parametrize("optimiser", ["adam", *(pytest.param(o, marks=pytest.mark.slow) for o in ("sgd", "lars"))])
 def test_a_checkpoint_is_put_back(tmp_path, optimiser):
     case = "moco" if optimiser == "sgd" else "simclrv2, lars" if optimiser == "lars" else "hnpm"
     recipe = recipe_of(case)

@@ -100,6 +100,7 @@ def test_checkpoints_of_a_real_run(tmp_path):
     assert disk.images == 1000 * 3 * 8 * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "optimiser"), [("hnpm", "adam"), ("hnpm", "lars"), ("instdisc", "sgd")])
 def test_checkpoint_and_state_of_each_optimiser(photos, tmp_path, method, optimiser):
     recipe = small(method, optimiser=optimiser)
