@@ -17,6 +17,8 @@ from hardpair.cli import main, run_verb
         (["pretrian"], "did you mean pretrain"),
         (["pretrain", "dmeo"], "recipe: there is no 'dmeo'; did you mean demo"),
         (["pretrain", "--epoch", "3"], "--epoch: there is no such option; did you mean --epochs"),
+        (["pretrain", "--lr", "3"], "--lr: there is no such option; it is --learning-rate here"),
+        (["pretrain", "--device", "gpu"], "device: 'gpu' cannot be used (no such device; a GPU is called cuda)"),
         (["pretrain", "--tua=3"], "--tua: there is no such option; did you mean --tau"),
         (["pretrain", "--epochs", "many"], "--epochs"),
         (["pretrain", "--epochs", "0"], "epochs: must be between 1 and"),
@@ -133,11 +135,14 @@ def test_the_whole_way(tmp_path, monkeypatch, capsys):
     """What the README promises, in small: a real command, Ctrl-C, resume, evaluate, report."""
     monkeypatch.chdir(tmp_path)
     pretrain = ["pretrain", *SMALL, "--epochs", "100", "--run", "runs/way"]
-    process = subprocess.Popen([sys.executable, "-m", "hardpair", *pretrain], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hardpair", *pretrain], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     said = next(line for line in process.stdout if line.startswith("step "))
-    assert said.startswith("step 10/4000  epoch 0.2  loss ")
+    assert said.startswith("step 1/4000  loss ")  # a sign of life after the first step
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=120)
+    assert "stopping after this step" in errors
     assert process.returncode == 128 + signal.SIGINT
     assert "--resume" in out
     content = json.loads((tmp_path / "runs/way/recipe.json").read_text())

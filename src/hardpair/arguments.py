@@ -33,8 +33,33 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
         raise UserError(f"{message_in_box(complaint.getvalue())} {more}") from None
     if unknown:
         name = unknown[0].split("=")[0]
-        raise UserError(f"{name}: there is no such option{nearest(name, options(kind))} {more}")
+        raise UserError(f"{name}: there is no such option{_hint(name, options(kind))} {more}")
     return parsed
+
+
+SYNONYMS = {
+    "--lr": "--learning-rate",
+    "--bs": "--batch-size",
+    "--batch": "--batch-size",
+    "--wd": "--weight-decay",
+    "--optimizer": "--optimiser",
+    "--backbone": "--encoder",
+    "--arch": "--encoder",
+    "--model": "--encoder",
+    "--output": "--run",
+    "--out-dir": "--run",
+    "--output-dir": "--run",
+    "--dataset": "--data",
+    "--img-size": "--image-size",
+    "--resolution": "--image-size",
+    "--num-gpus": "--gpus",
+}
+"""What other tools call an option of ours."""
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    meant = SYNONYMS.get(name.lower())
+    return f"; it is {meant} here" if meant in known else nearest(name, known)
 
 
 def spelled_out(kind: Any, arguments: Sequence[str]) -> list[str]:

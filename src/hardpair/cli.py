@@ -58,10 +58,17 @@ def pretrain(arguments: Sequence[str]) -> int:
     if outcome.status == "stopped":
         words = f"stopped at step {outcome.step}; the same command with --resume goes on from there"
     else:
-        words = f"{run}: finished; judge it with: hardpair evaluate {run}"
+        words = f"{run}: finished; {next_step(run, labelled=outcome.labelled)}"
     if distributed.is_main():
         print(words)
     return 128 + (outcome.signal or 0) if outcome.status == "stopped" else 0
+
+
+def next_step(run: Path, *, labelled: bool) -> str:
+    """What to do with a finished run."""
+    if labelled:
+        return f"evaluate it with: hardpair evaluate {run}"
+    return f"its images have no labels to evaluate with, see what it learned with: hardpair report {run}"
 
 
 def plan(arguments: Sequence[str]) -> int:

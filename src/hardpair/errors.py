@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterable
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
+_MOST_LISTED = 60  # choices; more would fill the screen
 _LONGEST = 100  # characters of a word; nobody mistypes a longer one
 
 
@@ -59,10 +60,12 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """ "; did you mean …?", or all the choices where nothing is near."""
+    """ "; did you mean …?", or all the choices where nothing is near and they are few."""
     choices = list(choices)
     near = difflib.get_close_matches(word, choices, n=1) if len(word) <= _LONGEST else []
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(choices))}"
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(sorted(choices))}" if len(choices) <= _MOST_LISTED else ""
 
 
 def require_range(name: str, value: float, low: float, high: float) -> None:

@@ -131,6 +131,21 @@ def test_a_run_says_what_it_is(small_recipe, tmp_path, capsys, view_size, size):
     assert capsys.readouterr().out.startswith(f"{words}1 epoch of 20 steps on ")
 
 
+def test_images_without_labels_and_images_left_over(small_recipe, tmp_path, capsys):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in range(9):
+        Image.effect_noise((16, 16), 40 + index).save(folder / f"{index}.png")
+    recipe = dataclasses.replace(small_recipe, data=str(folder), batch_size=4, epochs=1)
+    assert not pretrain(recipe, tmp_path / "run").labelled
+    said = capsys.readouterr().out
+    assert "the last 1 image of each shuffled epoch are not used" in said
+    assert "looking for the hardest pairs" in said
+    simclr = dataclasses.replace(recipe, method="simclr", settings={})
+    pretrain(simclr, tmp_path / "other")
+    assert "hardest pairs" not in capsys.readouterr().out
+
+
 def test_a_finished_run_is_left_alone(finished_run, small_recipe, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.is_file()}
     assert pretrain(small_recipe, finished_run, resume=True) == Outcome("finished", 40)

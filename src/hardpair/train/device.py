@@ -19,6 +19,8 @@ def pick_device(name: str) -> torch.device:
             torch.cuda.set_device(device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        first_line = str(error).splitlines()[0]
-        raise UserError(f"device: {name!r} cannot be used ({first_line}); try auto or cpu") from error
+        reason = str(error).splitlines()[0]
+        if "Expected one of" in reason:  # and twenty types that torch knows follow
+            reason = "no such device; a GPU is called cuda" if name == "gpu" else "no such device"
+        raise UserError(f"device: {name!r} cannot be used ({reason}); try auto or cpu") from error
     return device

@@ -22,13 +22,18 @@ SHOWN = 24
 LOOKED_AT = 5_000  # images; enough to find hard pairs, and a few seconds of work
 
 
+def mines(method: Method) -> bool:
+    """Whether the method has hard pairs to show."""
+    return type(method).hard_pairs is not Method.hard_pairs
+
+
 def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
     """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines.
 
     The draw is of this process's part of a batch; its step and rows are set here, and its numbers are not those of
     training. MemoryError on all processes where the pairs are too many for one.
     """
-    if type(method).hard_pairs is Method.hard_pairs:  # it mines nothing, so no views are made to find that out
+    if not mines(method):  # no views are made to find that out
         return
     anchor, negative, distance, candidates = _mine(method, images, draw.within("gallery"))
     batch_size = distributed.world_size() * len(draw.positions)

@@ -60,6 +60,11 @@ class Display:
         self.warm = self.warm or (step, time.monotonic())
         self.bar.update(self.task, completed=step, left=self._left(step))
 
+    def first(self, step: int, loss: float) -> None:
+        """The first step was done: without a bar, that is the first sign of life."""
+        if not self.console.is_terminal:
+            self.say(f"step {step}/{self.total}  loss {loss:.3f}")
+
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         """New averages were logged."""
         text = describe(values)

@@ -3,11 +3,14 @@
 A second SIGTERM does not: a scheduler sends it to all processes, and torchrun, which gets it too, hands it on.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from hardpair import distributed
 
 
 class StopRequest:
@@ -17,9 +20,11 @@ class StopRequest:
         self.signal: int | None = None
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
-        """Only set a flag: anything more is unsafe inside a signal handler."""
+        """Set a flag, and say so by a plain write: anything more is unsafe inside a signal handler."""
         if self.signal is None:
             self.signal = number
+            if distributed.is_main():
+                os.write(2, b"\nstopping after this step; Ctrl-C once more stops at once\n")
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
 

@@ -3,7 +3,7 @@
 import platform
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import settle
-from hardpair.train.gallery import write_pairs
+from hardpair.train.gallery import mines, write_pairs
 from hardpair.train.health import complaints
 from hardpair.train.log import Log
 from hardpair.train.meter import Meter
@@ -39,6 +39,7 @@ class Outcome:
     status: Literal["finished", "paused", "stopped"]
     step: int
     signal: int | None = None
+    labelled: bool = field(default=True, compare=False)  # whether the images have labels to evaluate with
 
 
 class Trainer:
@@ -92,11 +93,15 @@ class Trainer:
                 self.log.write(
                     "stop", step=self.step, reason=f"signal {number:d}" if stopped else "a pause", seconds=seconds
                 )
-                return Outcome("stopped", self.step, number) if stopped else Outcome("paused", self.step)
-            display.say("finishing: the hardest pairs, where the method mines any")
-            self._show_pairs(display)
+                return self._outcome("stopped", number) if stopped else self._outcome("paused")
+            if mines(self.method):
+                display.say("finishing: looking for the hardest pairs")
+                self._show_pairs(display)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
-        return Outcome("finished", self.step)
+        return self._outcome("finished")
+
+    def _outcome(self, status: Literal["finished", "paused", "stopped"], number: int | None = None) -> Outcome:
+        return Outcome(status, self.step, number, labelled=self.images.labels is not None)
 
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
         """Step by step to the last, or until some process is asked to stop, which is returned."""
@@ -114,6 +119,8 @@ class Trainer:
             else:
                 self._skip(done, display)
             display.step(self.step)
+            if self.step == first and self.step % LOG_EVERY and self.step < last:
+                display.first(self.step, done.outputs["loss"].item())
             if self.meter.features is not None and (self.step % LOG_EVERY == 0 or self.step == last):
                 values = self._log_figures()
                 display.figures(self.step, values)
@@ -213,6 +220,8 @@ class Trainer:
         files = several(len(images.skipped), "file")
         skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
         size = sides(images.size, recipe.view_pixels)
+        left_over = len(images) % recipe.batch_size
+        skipped += f"; the last {several(left_over, 'image')} of each shuffled epoch are not used" if left_over else ""
         return (
             f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
