@@ -22,13 +22,13 @@ HELP = """hardpair: learn image representations without labels, and prove how go
 
   hardpair pretrain [RECIPE] [--field value …]    train an encoder; without RECIPE, the demo on bundled photos
   hardpair plan [RECIPE] [--gpus N …]             what that will need: work, memory, disk, time; nothing is run
-  hardpair evaluate RUN [--protocol …]            judge its encoder, a random one beside it
+  hardpair evaluate RUN [--protocol …]            score its encoder, and a randomly initialised one of the same shape
   hardpair report RUN                             tables, curves and one page to look at
   hardpair compare --methods …                    methods side by side under the same conditions, one table and figure
   hardpair ablate tau|mining|gradient             the paper's ablations, over seeds, one table and figure each
   hardpair recipes [NAME]                         what can be trained, by name
   hardpair pack PHOTOS PACKED                     decode a set too large for memory once; then --data PACKED
-  hardpair doctor [--data …]                      whether this machine, and your images, are fit for it
+  hardpair doctor [--data …]                      check this machine and a data set
 
 Each verb explains itself: hardpair pretrain --help"""
 
@@ -86,7 +86,7 @@ def plan(arguments: Sequence[str]) -> int:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """Judge an encoder."""
+    """Score an encoder."""
     options = parse(Evaluate, arguments, "hardpair evaluate")
     from hardpair import distributed
     from hardpair.evaluate import evaluate_run

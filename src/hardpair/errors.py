@@ -28,7 +28,7 @@ def in_words(error: Exception) -> str | None:
     if isinstance(error, OSError):  # a full disk, a folder that may not be read
         return printable(f"{error.filename or 'a file'}: {error.strerror or error}")
     if "Connection closed by peer" in str(error) or "Connection reset by peer" in str(error):
-        return "another process of this run has ended; what it said is above or on its own machine"
+        return "another rank exited; see its log, above or on its own machine"
     if no_memory(error):
         return "out of memory; lower batch_size, image_size or width"
     return None

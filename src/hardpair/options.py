@@ -15,7 +15,7 @@ A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seven
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how to run; none of it changes what is learned, but in the last bits threads and compile do.
+    """Where and how to run; results are unchanged, up to floating-point rounding.
 
     Args:
         run: folder of the run; runs/RECIPE when not given.
@@ -27,8 +27,8 @@ class Place:
         shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
             of them; slower, for encoders that one GPU cannot hold.
         compile: use torch.compile for the encoders, if a check before the first step finds that it is faster and that
-            loss and gradients agree. The last bits are then others. It takes minutes, at each resume too, so it is for
-            long runs; a resumed run does as before.
+            loss and gradients agree up to rounding. It takes minutes, at each resume too, so it is for long runs; a
+            resumed run keeps the choice.
     """
 
     run: Path | None = None
@@ -104,7 +104,7 @@ class Distilled:
         learner: the encoder that learns ("resnet18"); the same shape when not given.
         learner_width: its width.
         learner_epochs: passes over all training images.
-        learner_batch_size: images a step; the learning rate follows its square root.
+        learner_batch_size: images per step; the learning rate follows its square root.
     """
 
     learner: str | None = None
@@ -134,11 +134,11 @@ class Transferred:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Judge the encoder of a run on labelled images, with a random encoder of the same shape beside it.
+    """Score the encoder of a run on labelled images, and a randomly initialised encoder of the same shape.
 
-    knn votes among neighbours; linear fits a linear classifier; semi fine-tunes with few labels; distill teaches
-    another network with the rest of the images; transfer goes to sets the encoder never saw. docs/protocols.md says
-    what exactly each does.
+    knn: weighted votes of the nearest neighbours. linear: a linear classifier on the features. semi: fine-tuning with
+    few labels. distill: that network then teaches another on the unlabelled images. transfer: other data sets.
+    docs/protocols.md has every detail.
 
     Args:
         run: folder of the run.
@@ -202,7 +202,7 @@ class Pack:
     is 1 where something is.
 
     Args:
-        folders: SOURCE, a folder of pictures as for --data, and TARGET, which will take 3 x size x size bytes an image:
+        folders: SOURCE, a folder of pictures as for --data, and TARGET, which takes 3 x size x size bytes per image:
             ImageNet at 224 px has 200 GB.
         size: pixels of the squares; a packed set has this one size. 224 is what the recipes for large sets train with,
             and in much smaller squares most sets fit in memory.

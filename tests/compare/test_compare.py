@@ -77,8 +77,8 @@ def test_before_each_run_a_line_says_which_and_how_much_is_left(finished):
         "[3/4] hnpm, seed 1, 1",
         "[4/4] simclr, seed 1, 1",
     ]
-    assert lines[0].endswith("forwards an image)")
-    assert all(line.endswith("forwards an image); about 1 min left for all") for line in lines[1:])
+    assert lines[0].endswith("forwards per image)")
+    assert all(line.endswith("forwards per image); about 1 min left for all") for line in lines[1:])
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_every_figure_can_be_drawn(rows):
 
 def test_several_budgets_are_told_apart():
     text = plain_text(about(CURVES), CURVES)
-    assert "40 or 80 forwards an image" in " ".join(text.split())
+    assert "40 or 80 forwards per image" in " ".join(text.split())
     heading = next(line for line in text.splitlines() if line.startswith("method"))
     assert heading.split()[:3] == ["method", "budget", "epochs"]
     assert "| hnpm | 40 | 10 | 40 | 2.5 | 45.0 ± 1.0 | 30.0 | +15.0 | 39.0 ± 0.0 | 25.0 | 5.000 → 4.000 |" in markdown(
@@ -105,7 +105,7 @@ def test_supervised_scores_on_validation_images_are_called_worthless():
 def test_long_conditions_stay_within_the_figure():
     batches = {"hnpm": 40, **dict.fromkeys(("simclr", "moco", "byol", "simsiam", "infomin"), 80)}
     words = ", ".join(conditions({**CONDITIONS, "batch_size": batches}, {"name": "a/train", "images": 10_000}, 3))
-    figure, panels = new_figure("Accuracy against compute", f"{words}, 32 forwards an image; 3 of 15 runs so far")
+    figure, panels = new_figure("Accuracy against compute", f"{words}, 32 forwards per image; 3 of 15 runs so far")
     renderer = FigureCanvasAgg(figure).get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.texts]
     assert all(box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 for box in boxes)

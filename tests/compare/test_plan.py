@@ -23,7 +23,7 @@ def test_seeds_are_outermost_and_every_run_has_its_folder(tmp_path):
     assert {(job.recipe.method, job.recipe.epochs, job.recipe.seed) for job in jobs} == {
         (job.method, job.budget, job.seed) for job in jobs
     }
-    assert str(jobs[0]) == "hnpm, seed 0, 3 epochs (4.0 forwards an image)"
+    assert str(jobs[0]) == "hnpm, seed 0, 3 epochs (4.0 forwards per image)"
 
 
 def test_a_budget_of_forwards_gives_each_method_its_epochs():

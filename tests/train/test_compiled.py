@@ -197,7 +197,7 @@ def test_a_choice_that_cannot_be_kept_is_said(small_recipe, tmp_path, use):
 
 
 def test_a_cut_method_is_refused(small_recipe, tmp_path):
-    with pytest.raises(UserError, match=r"^compile: does not go with --shard"):
+    with pytest.raises(UserError, match="--shard"):
         pretrain(small_recipe, tmp_path / "run", shard=True, compiled=True)
     assert not (tmp_path / "run").exists()
 

@@ -16,7 +16,7 @@ class Conditions:
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
-        batch_size: images a step.
+        batch_size: images per step.
     """
 
     data: str | None = None

@@ -122,7 +122,7 @@ def _style(about: About, method: str) -> dict[str, Any]:
 
 
 def _dress(axes: Axes, heading: str, rows: Sequence[Row]) -> None:
-    dress(axes, heading, "compute: forwards an image, over the whole run")
+    dress(axes, heading, "compute: forwards per image, over the whole run")
     costs = [row.forwards for row in rows]
     if max(costs) / min(costs) > WIDE:
         axes.set_xscale("log")

@@ -38,7 +38,7 @@ class Compare(Conditions):
         methods: names with commas between them, "supervised" among them, or "all".
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
         budget: how long each method trains; several give a curve.
-        unit: of the budget: passes over the images, or forwards an image.
+        unit: of the budget: passes over the images, or forwards per image.
         labels: shares of the labels, 0.01 0.1 say, with which every encoder is fine-tuned too (evaluate's semi).
         known: compare.json of earlier comparisons; what they hold is not done again.
         seeds: runs of each method, with the seeds 0, 1, 2 …

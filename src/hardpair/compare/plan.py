@@ -25,13 +25,13 @@ class Job:
     method: str
     seed: int
     budget: int
-    cost: float  # forwards an image in one epoch
+    cost: float  # forwards per image in one epoch
     recipe: Recipe
     run: Path
 
     @property
     def forwards(self) -> float:
-        """Forwards an image over the whole run."""
+        """Forwards per image over the whole run."""
         return self.cost * self.recipe.epochs
 
     @property
@@ -41,7 +41,7 @@ class Job:
 
     def __str__(self) -> str:
         epochs = several(self.recipe.epochs, "epoch")
-        return f"{self.method}, seed {self.seed}, {epochs} ({self.cost:.1f} forwards an image)"
+        return f"{self.method}, seed {self.seed}, {epochs} ({self.cost:.1f} forwards per image)"
 
 
 def chosen_methods(options: Compare) -> list[str]:
@@ -77,7 +77,7 @@ def under_conditions(recipe: Recipe, shared: Mapping[str, Any]) -> Recipe:
 
 
 def measure_costs(options: Compare, methods: Sequence[str], cost_of: Callable[[Recipe], float]) -> dict[str, float]:
-    """Forwards an image of each method; any method that cannot work under these conditions shows here."""
+    """Forwards per image of each method; any method that cannot work under these conditions shows here."""
     costs = {}
     for method in methods:
         try:

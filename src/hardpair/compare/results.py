@@ -52,7 +52,7 @@ class Row:
 
     @property
     def forwards(self) -> float:
-        """Forwards an image over the whole run."""
+        """Forwards per image over the whole run."""
         return self.cost * self.epochs
 
     def figure(self, name: str) -> OverSeeds:

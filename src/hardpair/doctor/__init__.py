@@ -1,1 +1,1 @@
-"""Whether this machine and these images are fit for training: one line a check."""
+"""Check this machine and a data set: one line per check."""

@@ -1,4 +1,4 @@
-"""The losses of logistic regression, with the derivatives that Newton's method asks for."""
+"""The losses of logistic regression, with the derivatives that Newton's method needs."""
 
 from typing import Protocol
 
@@ -8,22 +8,22 @@ from torch.nn.functional import softplus
 
 
 class Loss(Protocol):
-    """The mean loss of class scores (N, C), by way of the chances they give to the classes."""
+    """The mean loss of logits (N, C). Derivatives are functions of the class probabilities."""
 
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:
-        """Its value and the chances (N, C)."""
+    def at(self, logits: Tensor) -> tuple[float, Tensor]:
+        """Its value, and the probabilities (N, C)."""
 
-    def slope(self, chances: Tensor) -> Tensor:
-        """Its derivative by each score."""
+    def gradient(self, probs: Tensor) -> Tensor:
+        """Gradient with respect to the logits."""
 
-    def curvature(self, chances: Tensor) -> Tensor:
-        """Its second derivative by each score."""
+    def hessian_diagonal(self, probs: Tensor) -> Tensor:
+        """Diagonal of the Hessian with respect to the logits."""
 
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:
-        """What a change of the scores, which may be overwritten, adds to the slope."""
+    def hessian_product(self, probs: Tensor, change: Tensor) -> Tensor:
+        """Hessian-vector product with a change of the logits, which may be overwritten."""
 
     def of(self, rows: slice) -> "Loss":
-        """What these rows add to it."""
+        """The part of the loss that these rows contribute."""
 
 
 class Multinomial:
@@ -32,21 +32,21 @@ class Multinomial:
     def __init__(self, labels: Tensor, share: Tensor) -> None:
         self.labels, self.share = labels[:, None], share
 
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
-        logarithm = scores.log_softmax(1)
+    def at(self, logits: Tensor) -> tuple[float, Tensor]:  # noqa: D102
+        logarithm = logits.log_softmax(1)
         value = -float(logarithm.gather(1, self.labels).double().sum() * self.share)
         return value, logarithm.exp_()
 
-    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
-        minus = torch.full_like(chances[:, :1], -1.0)
-        return chances.scatter_add(1, self.labels, minus).mul_(self.share)
+    def gradient(self, probs: Tensor) -> Tensor:  # noqa: D102
+        minus = torch.full_like(probs[:, :1], -1.0)
+        return probs.scatter_add(1, self.labels, minus).mul_(self.share)
 
-    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return torch.addcmul(chances, chances, chances, value=-1).mul_(self.share)
+    def hessian_diagonal(self, probs: Tensor) -> Tensor:  # noqa: D102
+        return torch.addcmul(probs, probs, probs, value=-1).mul_(self.share)
 
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        change = change.mul_(chances)
-        return change.addcmul_(chances, change.sum(1, keepdim=True), value=-1).mul_(self.share)
+    def hessian_product(self, probs: Tensor, change: Tensor) -> Tensor:  # noqa: D102
+        change = change.mul_(probs)
+        return change.addcmul_(probs, change.sum(1, keepdim=True), value=-1).mul_(self.share)
 
     def of(self, rows: slice) -> "Multinomial":  # noqa: D102
         return Multinomial(self.labels[rows, 0], self.share)
@@ -59,17 +59,17 @@ class Binary:
         self.signs = signs
         self.share = signs.ne(0).to(signs.dtype) / signs.ne(0).sum(0).clamp_min(1) if share is None else share
 
-    def at(self, scores: Tensor) -> tuple[float, Tensor]:  # noqa: D102
-        return float((softplus(-self.signs * scores) * self.share).double().sum()), scores.sigmoid()
+    def at(self, logits: Tensor) -> tuple[float, Tensor]:  # noqa: D102
+        return float((softplus(-self.signs * logits) * self.share).double().sum()), logits.sigmoid()
 
-    def slope(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return (chances - (self.signs > 0).to(chances.dtype)) * self.share
+    def gradient(self, probs: Tensor) -> Tensor:  # noqa: D102
+        return (probs - (self.signs > 0).to(probs.dtype)) * self.share
 
-    def curvature(self, chances: Tensor) -> Tensor:  # noqa: D102
-        return chances * (1 - chances) * self.share
+    def hessian_diagonal(self, probs: Tensor) -> Tensor:  # noqa: D102
+        return probs * (1 - probs) * self.share
 
-    def bend(self, chances: Tensor, change: Tensor) -> Tensor:  # noqa: D102
-        return self.curvature(chances).mul_(change)
+    def hessian_product(self, probs: Tensor, change: Tensor) -> Tensor:  # noqa: D102
+        return self.hessian_diagonal(probs).mul_(change)
 
     def of(self, rows: slice) -> "Binary":  # noqa: D102
         return Binary(self.signs[rows], self.share[rows])

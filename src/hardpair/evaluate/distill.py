@@ -26,7 +26,7 @@ class Distilling:
         learner: encoder of the learner, "resnet18" say; None takes the shape of the one that teaches.
         learner_width: its width.
         learner_epochs: passes over all training images.
-        learner_batch_size: images a step.
+        learner_batch_size: images per step.
         temperature: divides the scores of both; None takes .1 for the same shape and 1 for another.
         rate: times the square root of the batch.
         weight_decay: of the weights, but for the classifier's.

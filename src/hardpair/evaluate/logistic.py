@@ -5,10 +5,10 @@ For each strength it minimises
     mean loss + strength / 2 · ||W||²,   the bias not penalised,
 
 where the loss is the cross entropy of the classes, or, for images that may show several things, the sum over classes of
-a binary cross entropy. Neither centring the features nor turning them changes that minimum, so it is sought along the
-principal axes of the features, where the curvature is nearly diagonal: conjugate gradients, given its diagonal, solve
-for Newton's step in a few products. The minima of neighbouring strengths lie on a smooth curve, so each search begins
-where the last three point to. benchmarks/regression.py has it beside scikit-learn's L-BFGS.
+a binary cross entropy. Neither centring nor rotating the features changes that minimum, so it is sought along the
+principal axes of the features, where the Hessian is nearly diagonal: conjugate gradients, preconditioned by its
+diagonal, solve for Newton's step in a few products. The minima of neighbouring strengths lie on a smooth curve, so
+each search begins where the last three point to. benchmarks/regression.py compares it with scikit-learn's L-BFGS.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,18 +62,18 @@ def regression_path(features: Tensor, targets: Tensor, strengths: Sequence[float
 
 
 def predict(features: Tensor, weight: Tensor) -> Tensor:
-    """Class scores (N, C)."""
+    """Logits (N, C)."""
     return torch.addmm(weight[-1], features, weight[:-1])
 
 
 class Point(NamedTuple):
-    """A place to look at: weights, and the scores (N, C) that they give."""
+    """Weights, and the logits (N, C) that they give."""
 
     weight: Tensor
-    scores: Tensor
+    logits: Tensor
 
     def towards(self, other: "Point", share: float) -> "Point":
-        """A place between this one and another."""
+        """A point between this one and another."""
         return Point(*(torch.lerp(ours, theirs, share) for ours, theirs in zip(self, other, strict=True)))
 
 
@@ -124,14 +124,14 @@ class Search:
     def minimise(self, starts: list[Point]) -> Point:
         """Newton's method from the best of the starts."""
         begun = [(start, *self.at(start)) for start in starts]
-        point, value, chances = min(begun, key=lambda start: start[1])
-        diagonal = self.diagonal(chances)  # good enough for the whole search
+        point, value, probs = min(begun, key=lambda start: start[1])
+        diagonal = self.diagonal(probs)  # good enough for the whole search
         for _ in range(NEWTON_STEPS):
-            slope = self.features.T @ self.loss.slope(chances) + self.penalty * point.weight
-            step = self.newton_step(slope, chances, diagonal)
+            gradient = self.features.T @ self.loss.gradient(probs) + self.penalty * point.weight
+            step = self.newton_step(gradient, probs, diagonal)
             weight = point.weight + step
             there = Point(weight, self.features @ weight)
-            gain = -float((slope * step).sum()) / 2
+            gain = -float((gradient * step).sum()) / 2
             if gain < CLOSE:
                 return there
             size, ahead = 1.0, there
@@ -140,47 +140,47 @@ class Search:
                 if size < SMALLEST_STEP:  # only rounding is left
                     return point
                 ahead = point.towards(there, size)
-            point, (value, chances) = ahead, seen
+            point, (value, probs) = ahead, seen
         return point
 
     def at(self, point: Point) -> tuple[float, Tensor]:
-        """The penalised loss, and the chances."""
-        value, chances = self.loss.at(point.scores)
-        return value + float((self.penalty * point.weight.square()).sum()) / 2, chances
+        """The penalised loss, and the probabilities."""
+        value, probs = self.loss.at(point.logits)
+        return value + float((self.penalty * point.weight.square()).sum()) / 2, probs
 
-    def diagonal(self, chances: Tensor) -> Tensor:
-        """Of the curvature."""
-        parts = zip(self.features.split(AT_ONCE), self.loss.curvature(chances).split(AT_ONCE), strict=True)
-        return sum((rows.square().T @ bend for rows, bend in parts), self.penalty).clamp_min(1e-30)
+    def diagonal(self, probs: Tensor) -> Tensor:
+        """Diagonal of the Hessian."""
+        parts = zip(self.features.split(AT_ONCE), self.loss.hessian_diagonal(probs).split(AT_ONCE), strict=True)
+        return sum((rows.square().T @ diagonal for rows, diagonal in parts), self.penalty).clamp_min(1e-30)
 
-    def newton_step(self, slope: Tensor, chances: Tensor, diagonal: Tensor) -> Tensor:
-        """Minus the slope divided by the curvature, about."""
-        some = [slice(start, start + IN_CACHE) for start in range(0, len(chances), IN_CACHE)]
-        pieces = [(self.features[rows], chances[rows], self.loss.of(rows)) for rows in some]
+    def newton_step(self, gradient: Tensor, probs: Tensor, diagonal: Tensor) -> Tensor:
+        """An approximate solution of: Hessian times step = minus gradient."""
+        some = [slice(start, start + IN_CACHE) for start in range(0, len(probs), IN_CACHE)]
+        pieces = [(self.features[rows], probs[rows], self.loss.of(rows)) for rows in some]
 
         def product(change: Tensor) -> Tensor:
             image = self.penalty * change
-            for rows, likely, loss in pieces:
-                image.addmm_(rows.T, loss.bend(likely, rows @ change))
+            for rows, some, loss in pieces:
+                image.addmm_(rows.T, loss.hessian_product(some, rows @ change))
             return image
 
-        # The curvature is nowhere less than the penalty, so that bounds what a better solution could still gain.
+        # The Hessian is at least the penalty, which bounds what a better solution could still gain.
         least = torch.where(self.penalty > 0, self.penalty, diagonal)
-        return conjugate_gradients(product, -slope, diagonal, least)
+        return conjugate_gradients(product, -gradient, diagonal, least)
 
 
 def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor, diagonal: Tensor, least: Tensor) -> Tensor:
-    """About the x with product(x) = right, given the diagonal of the (positive) product and its least values."""
+    """An approximate x with product(x) = right, given the diagonal of the positive operator and a lower bound of it."""
     found, residual = torch.zeros_like(right), right.clone()
     direction = residual / diagonal
     length = first = float((residual * direction).sum())
     for _ in range(PRODUCTS):
         image = product(direction)
-        bend = float((direction * image).sum())
-        if bend <= 0:  # flat to rounding
+        curvature = float((direction * image).sum())
+        if curvature <= 0:  # flat to rounding
             break
-        found.add_(direction, alpha=length / bend)
-        residual.sub_(image, alpha=length / bend)
+        found.add_(direction, alpha=length / curvature)
+        residual.sub_(image, alpha=length / curvature)
         scaled = residual / diagonal
         length, before = float((residual * scaled).sum()), length
         if length <= UNSOLVED**2 * first or float((residual.square() / least).sum()) / 2 < CLOSE:

@@ -1,4 +1,4 @@
-"""Judge the encoder of a run, with a random encoder of the same shape beside it."""
+"""Score the encoder of a run, and a randomly initialised encoder of the same shape."""
 
 import json
 import time

@@ -38,8 +38,9 @@ class HNPM(Method):
         norm: outputs are divided by this norm.
         reduce: a distance is the sum or the mean of squared differences.
         mine: off, every other image of the batch is a negative.
-        softness: 0 pushes all hard negatives of an anchor alike, as in the paper; above, the nearer the harder, and the
-            teacher's outputs are negatives of each other as well. Distances this much apart weigh e times as much.
+        softness: 0 weighs all hard negatives of an anchor alike, as in the paper. If > 0, closer negatives get an
+            exponentially larger weight, by a factor of e for each such distance, and the teacher's outputs are
+            negatives of each other as well.
         small_views: further views of the teacher, smaller than the others; the loss is the mean over all its views.
         small_size: side of a small view as a share of that of the others.
         tau: share of the old student kept at each step.

@@ -23,7 +23,7 @@ def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale (docs/method.md); nothing is published for CIFAR-10.
 
     Command:  hardpair pretrain cifar10/hnpm
-    Cost:     5.5 forwards an image, 200 epochs.
+    Cost:     5.5 forwards per image, 200 epochs.
     Expected: not known yet.
     """
     return _cifar10("hnpm", WORKING, epochs=200, clip=1.0)
@@ -33,7 +33,7 @@ def simclr() -> Recipe:
     """SimCLR, the official CIFAR-10 settings.
 
     Command:  hardpair pretrain cifar10/simclr
-    Cost:     6 forwards an image, 1,000 epochs.
+    Cost:     6 forwards per image, 1,000 epochs.
     Expected: linear about 91 % (README of the official code).
     """
     return _cifar10("simclr", {"view": "cifar", "temperature": 0.5}, **_SIMCLR)
@@ -43,7 +43,7 @@ def simclrv2() -> Recipe:
     """SimCLRv2: nothing is published for CIFAR-10, so SimCLR's settings with the deeper head.
 
     Command:  hardpair pretrain cifar10/simclrv2
-    Cost:     6 forwards an image, 1,000 epochs.
+    Cost:     6 forwards per image, 1,000 epochs.
     Expected: not known.
     """
     return _cifar10("simclrv2", {"view": "cifar", "temperature": 0.5}, **_SIMCLR)
@@ -63,7 +63,7 @@ def moco() -> Recipe:
     """MoCo, the official CIFAR-10 demo, with version 2's head.
 
     Command:  hardpair pretrain cifar10/moco
-    Cost:     4 forwards an image, 800 epochs.
+    Cost:     4 forwards per image, 800 epochs.
     Expected: knn 88.7 % (official demo, without the head's hidden layer).
     """
     settings: dict[str, Setting] = {"view": "cifar", "temperature": 0.1, "queue": 4096, "momentum": 0.99, "splits": 8}
@@ -74,7 +74,7 @@ def byol() -> Recipe:
     """BYOL: the authors published nothing for CIFAR-10, so lightly's heads and optimiser, solo-learn's views.
 
     Command:  hardpair pretrain cifar10/byol
-    Cost:     8 forwards an image, 800 epochs.
+    Cost:     8 forwards per image, 800 epochs.
     Expected: knn 91.0 % (lightly, with its own views and a constant momentum).
     """
     settings: dict[str, Setting] = {"first_view": "byol_cifar_first", "second_view": "byol_cifar_second"}
@@ -86,7 +86,7 @@ def simsiam() -> Recipe:
     """SimSiam, the CIFAR-10 settings of the paper's appendix, with crops from .08 rather than .2.
 
     Command:  hardpair pretrain cifar10/simsiam
-    Cost:     6 forwards an image, 800 epochs.
+    Cost:     6 forwards per image, 800 epochs.
     Expected: linear 91.8 % (paper).
     """
     return _cifar10("simsiam", {"view": "cifar", "head_layers": 2}, **_sgd(512, 800, 0.06, 5e-4))
@@ -96,7 +96,7 @@ def cmc() -> Recipe:
     """CMC: nothing is published for CIFAR-10, so two streams of half the width and the authors' STL-10 temperature.
 
     Command:  hardpair pretrain cifar10/cmc
-    Cost:     about 2 forwards an image, 240 epochs.
+    Cost:     about 2 forwards per image, 240 epochs.
     Expected: not known.
     """
     settings: dict[str, Setting] = {"temperature": 0.1, "negatives": 4096}
@@ -107,7 +107,7 @@ def cpc() -> Recipe:
     """CPC v2, the settings of the reproduction in Lightning Bolts.
 
     Command:  hardpair pretrain cifar10/cpc
-    Cost:     about 12 forwards an image, 1,000 epochs.
+    Cost:     about 12 forwards per image, 1,000 epochs.
     Expected: 84.5 % (Bolts, fine-tuned, a wider encoder).
     """
     fields = {"batch_size": 64, "epochs": 1000, "learning_rate": 4e-5, "weight_decay": 1e-5}
@@ -118,7 +118,7 @@ def infomin() -> Recipe:
     """InfoMin: nothing is published for CIFAR-10; MoCo's settings (no splits), its own temperature, views and jigsaw.
 
     Command:  hardpair pretrain cifar10/infomin
-    Cost:     about 6 forwards an image, 800 epochs.
+    Cost:     about 6 forwards per image, 800 epochs.
     Expected: not known.
     """
     return _cifar10("infomin", {"queue": 4096, "momentum": 0.99}, **_sgd(512, 800, 0.06, 5e-4))
@@ -128,7 +128,7 @@ def instdisc() -> Recipe:
     """InstDisc, the official CIFAR-10 settings: softmax over the whole bank, no flips.
 
     Command:  hardpair pretrain cifar10/instdisc
-    Cost:     3 forwards an image, 200 epochs.
+    Cost:     3 forwards per image, 200 epochs.
     Expected: knn about 80 % (paper).
     """
     settings: dict[str, Setting] = {"view": "instdisc_cifar", "temperature": 0.1, "negatives": 0}
@@ -139,7 +139,7 @@ def supervised() -> Recipe:
     """The baseline that uses all labels.
 
     Command:  hardpair pretrain cifar10/supervised
-    Cost:     3 forwards an image, 200 epochs.
+    Cost:     3 forwards per image, 200 epochs.
     Expected: about 95 % in the literature.
     """
     return _cifar10("supervised", {}, **_sgd(128, 200, 0.1, 5e-4))

@@ -41,7 +41,7 @@ def hnpm() -> Recipe:
     """HNPM with the settings that work at small scale.
 
     Command:  hardpair pretrain
-    Cost:     3.0 forwards an image; about four minutes on two CPU cores.
+    Cost:     3.0 forwards per image; about four minutes on two CPU cores.
     Expected: docs/log.md has the scores of three seeds.
     """
     return _demo("hnpm", WORKING, batch_size=40)
@@ -51,7 +51,7 @@ def simclr() -> Recipe:
     """SimCLR with the demo's views, and a wider head than its published one.
 
     Command:  hardpair pretrain demo/simclr
-    Cost:     3.5 forwards an image.
+    Cost:     3.5 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("simclr", {"view": "balanced", "temperature": 0.1, "head_hidden": 1024}, learning_rate=4e-3)
@@ -61,7 +61,7 @@ def simclrv2() -> Recipe:
     """SimCLRv2 with the demo's views and head.
 
     Command:  hardpair pretrain demo/simclrv2
-    Cost:     3.5 forwards an image.
+    Cost:     3.5 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("simclrv2", {"view": "balanced", "temperature": 0.2, "head_hidden": 512})
@@ -71,7 +71,7 @@ def moco() -> Recipe:
     """MoCo v2 with the demo's views, a queue of 1,024, a faster key encoder, and its authors' temperature for CIFAR-10.
 
     Command:  hardpair pretrain demo/moco
-    Cost:     2.3 forwards an image.
+    Cost:     2.3 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     memory: dict[str, Setting] = {"queue": 1024, "momentum": 0.99}
@@ -82,7 +82,7 @@ def byol() -> Recipe:
     """BYOL with the demo's views and head, and a much faster target.
 
     Command:  hardpair pretrain demo/byol
-    Cost:     4.6 forwards an image.
+    Cost:     4.6 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     views: dict[str, Setting] = {"first_view": "balanced", "second_view": "balanced"}
@@ -93,7 +93,7 @@ def simsiam() -> Recipe:
     """SimSiam with the demo's views and CIFAR's two-layer projector, narrower.
 
     Command:  hardpair pretrain demo/simsiam
-    Cost:     3.5 forwards an image.
+    Cost:     3.5 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     heads: dict[str, Setting] = {"head_layers": 2, "head_outputs": 512, "predictor_hidden": 128}
@@ -104,7 +104,7 @@ def cmc() -> Recipe:
     """CMC with all other images as negatives.
 
     Command:  hardpair pretrain demo/cmc
-    Cost:     1 forward an image: two streams of half the width.
+    Cost:     1 forward per image: two streams of half the width.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("cmc", {"temperature": 0.1, "negatives": 0})
@@ -114,7 +114,7 @@ def cpc() -> Recipe:
     """CPC v2 on 7 x 7 patches of 8 px, narrower context networks, negatives from 16 images at a time.
 
     Command:  hardpair pretrain demo/cpc
-    Cost:     about 19 forwards an image: the patches overlap, and there are four context networks.
+    Cost:     about 19 forwards per image: the patches overlap, and there are four context networks.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("cpc", {"group": 16, "context_hidden": 64})
@@ -124,7 +124,7 @@ def infomin() -> Recipe:
     """InfoMin with its own views and jigsaw, and the queue, momentum and temperature of the demo's MoCo.
 
     Command:  hardpair pretrain demo/infomin
-    Cost:     4.2 forwards an image.
+    Cost:     4.2 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("infomin", {"head_hidden": 512, "queue": 1024, "momentum": 0.99, "temperature": 0.1})
@@ -134,7 +134,7 @@ def instdisc() -> Recipe:
     """InstDisc with the demo's views and all other images as negatives.
 
     Command:  hardpair pretrain demo/instdisc
-    Cost:     1.8 forwards an image.
+    Cost:     1.8 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("instdisc", {"view": "balanced", "temperature": 0.1, "negatives": 0})
@@ -144,7 +144,7 @@ def supervised() -> Recipe:
     """The baseline that uses all labels.
 
     Command:  hardpair pretrain demo/supervised
-    Cost:     1.7 forwards an image.
+    Cost:     1.7 forwards per image.
     Expected: docs/log.md, the comparison on the sample.
     """
     return _demo("supervised", {})

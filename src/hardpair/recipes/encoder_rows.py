@@ -36,7 +36,7 @@ class Row:
         return (
             f"As imagenet/{self.method}, with ResNet-{self.depth} of width {self.width}{kernels}.\n\n"
             f"Command:  hardpair pretrain {self.name} --data FOLDER\n"
-            f"Cost:     {self.parameters} M parameters; as many forwards an image as imagenet/{self.method}.\n"
+            f"Cost:     {self.parameters} M parameters; as many forwards per image as imagenet/{self.method}.\n"
             f"Expected: {self.expected}"
         )
 

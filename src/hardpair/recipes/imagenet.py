@@ -25,7 +25,7 @@ def hnpm() -> Recipe:
     """HNPM to the letter of the paper.
 
     Command:  hardpair pretrain imagenet/hnpm --data FOLDER
-    Cost:     4 forwards an image, 100 epochs.
+    Cost:     4 forwards per image, 100 epochs.
     Expected: 77.1 in the paper; at small scale these settings hardly learn (docs/log.md).
     """
     return _imagenet("hnpm", batch_size=160, epochs=100, learning_rate=0.1, schedule="paper", clip=1.0)
@@ -35,7 +35,7 @@ def simclr() -> Recipe:
     """SimCLR, 1,000 epochs.
 
     Command:  hardpair pretrain imagenet/simclr --data FOLDER
-    Cost:     6 forwards an image, 1,000 epochs, batch 4,096.
+    Cost:     6 forwards per image, 1,000 epochs, batch 4,096.
     Expected: 69.3 (paper).
     """
     return _imagenet("simclr", **_lars(epochs=1000, learning_rate=4.8, weight_decay=1e-6, warmup_epochs=10.0))
@@ -45,7 +45,7 @@ def simclrv2() -> Recipe:
     """SimCLRv2, 800 epochs, without selective kernels.
 
     Command:  hardpair pretrain imagenet/simclrv2 --data FOLDER
-    Cost:     6 forwards an image, 800 epochs, batch 4,096.
+    Cost:     6 forwards per image, 800 epochs, batch 4,096.
     Expected: 71.7 (official code).
     """
     return _imagenet("simclrv2", **_lars(epochs=800, learning_rate=6.4, weight_decay=1e-4, warmup_epochs=40.0))
@@ -55,7 +55,7 @@ def moco() -> Recipe:
     """MoCo v2, 200 epochs.
 
     Command:  hardpair pretrain imagenet/moco --data FOLDER
-    Cost:     4 forwards an image, 200 epochs.
+    Cost:     4 forwards per image, 200 epochs.
     Expected: 67.5 (official code).
     """
     return _imagenet("moco", {"splits": 8}, **_sgd(batch_size=256, epochs=200, learning_rate=0.03))
@@ -65,7 +65,7 @@ def byol() -> Recipe:
     """BYOL, 1,000 epochs.
 
     Command:  hardpair pretrain imagenet/byol --data FOLDER
-    Cost:     8 forwards an image, 1,000 epochs, batch 4,096.
+    Cost:     8 forwards per image, 1,000 epochs, batch 4,096.
     Expected: 74.3 (paper).
     """
     return _imagenet("byol", **_lars(epochs=1000, learning_rate=3.2, weight_decay=1.5e-6, warmup_epochs=10.0))
@@ -75,7 +75,7 @@ def simsiam() -> Recipe:
     """SimSiam, 100 epochs.
 
     Command:  hardpair pretrain imagenet/simsiam --data FOLDER
-    Cost:     6 forwards an image, 100 epochs.
+    Cost:     6 forwards per image, 100 epochs.
     Expected: 68.1 (paper).
     """
     return _imagenet("simsiam", **_sgd(batch_size=512, epochs=100, learning_rate=0.1))
@@ -85,7 +85,7 @@ def cmc() -> Recipe:
     """CMC, 240 epochs, two streams of half the width.
 
     Command:  hardpair pretrain imagenet/cmc --data FOLDER
-    Cost:     about 2 forwards an image, 240 epochs.
+    Cost:     about 2 forwards per image, 240 epochs.
     Expected: 58.6 (the authors' later code, 200 epochs, more negatives).
     """
     return _imagenet("cmc", **_sgd(batch_size=128, epochs=240, learning_rate=0.03), schedule="steps")
@@ -95,7 +95,7 @@ def cpc() -> Recipe:
     """CPC v2, 200 epochs, 7 x 7 patches of 64 px.
 
     Command:  hardpair pretrain imagenet/cpc --data FOLDER
-    Cost:     about 12 forwards an image, 200 epochs.
+    Cost:     about 12 forwards per image, 200 epochs.
     Expected: 63.8 (paper).
     """
     fields = {"image_size": 256, "batch_size": 512, "epochs": 200, "learning_rate": 4e-4}
@@ -106,7 +106,7 @@ def infomin() -> Recipe:
     """InfoMin, 200 epochs.
 
     Command:  hardpair pretrain imagenet/infomin --data FOLDER
-    Cost:     about 6 forwards an image, 200 epochs.
+    Cost:     about 6 forwards per image, 200 epochs.
     Expected: 70.1 (official code).
     """
     return _imagenet("infomin", **_sgd(batch_size=256, epochs=200, learning_rate=0.03))
@@ -116,7 +116,7 @@ def instdisc() -> Recipe:
     """InstDisc, 200 epochs.
 
     Command:  hardpair pretrain imagenet/instdisc --data FOLDER
-    Cost:     3 forwards an image, 200 epochs.
+    Cost:     3 forwards per image, 200 epochs.
     Expected: 58.5 (the authors' later code).
     """
     return _imagenet("instdisc", **_sgd(batch_size=256, epochs=200, learning_rate=0.03), schedule="steps")
@@ -126,7 +126,7 @@ def supervised() -> Recipe:
     """The baseline that uses all labels, 90 epochs.
 
     Command:  hardpair pretrain imagenet/supervised --data FOLDER
-    Cost:     3 forwards an image, 90 epochs.
+    Cost:     3 forwards per image, 90 epochs.
     Expected: about 76 in the literature.
     """
     return _imagenet("supervised", **_sgd(batch_size=256, epochs=90, learning_rate=0.1))

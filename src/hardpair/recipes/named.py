@@ -16,7 +16,7 @@ def paper() -> Recipe:
     photos and encoder. imagenet/hnpm is the same at the paper's own scale.
 
     Command:  hardpair pretrain paper
-    Cost:     4 forwards an image, 100 epochs; about ten minutes on two CPU cores.
+    Cost:     4 forwards per image, 100 epochs; about ten minutes on two CPU cores.
     Expected: poor; docs/log.md has its result.
     """
     return Recipe(

@@ -36,7 +36,7 @@ class Recipe:
         sk: selective kernels, for resnet50 and deeper.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         epochs: passes over the images.
-        batch_size: images a step.
+        batch_size: images per step (global batch size).
         optimiser: adam, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms.

@@ -20,7 +20,7 @@ def plan_text(plan: Plan) -> str:
     for title, rows in (
         ("parameters", _parameters(plan)),
         ("work", _work(plan)),
-        (f"memory of each GPU, {plan.share:,} images a step", _memory(plan)),
+        (f"memory of each GPU, {plan.share:,} images per step", _memory(plan)),
         ("disk", _disk(plan)),
         ("time", _time(plan)),
     ):

@@ -32,7 +32,7 @@ def pretrain(
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``."""
     place = pick_device(device)
     if shard and compiled:
-        raise UserError("compile: does not go with --shard, whose networks are in parts; leave one of them out")
+        raise UserError("compile: --compile cannot be combined with --shard; leave one of them out")
     with process_group(place):
         again = distributed.any_rank(was_restarted(), device=place)[0]
         return _pretrain(recipe, run, resume or again, data_root, place, checkpoint_every, until, shard, compiled)
