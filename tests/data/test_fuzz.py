@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from fuzzed_images import read_watched, write_folder
 
 
+@pytest.mark.slow
 def test_200_damaged_pictures(tmp_path: Path) -> None:
     """`make soak` takes 2,000."""
     write_folder(tmp_path / "pictures", count=200, seed=0)

@@ -30,6 +30,7 @@ def test_a_single_byte_past_the_end_is_found():
     assert codes[1] < 0
 
 
+@pytest.mark.slow
 def test_the_doctor_trains_every_kind():
     (finding,) = check_narrow(Doctor())
     assert finding.level == "good"

@@ -22,7 +22,7 @@ class Compare(Conditions):
     Started several times (one a GPU, say), the same command shares the runs out among the processes.
 
     What is fair? With --unit epochs every method sees the images equally often, whatever that costs. With --unit
-    forwards every method may spend the same compute: the budget is in forwards of the encoder an image, where a
+    forwards every method may spend the same compute: the budget is in forwards of the encoder per image, where a
     forward with its backward counts about 3. The cost of each method is measured and not declared. Several budgets
     give a curve, each point a run of its own whose schedule ends there.
 

@@ -138,4 +138,4 @@ def _budget(about: About) -> str:
     budgets = f"{', '.join(most)} or {last}" if most else last
     if about.unit == "epochs":
         return f"{budgets} epoch{'s' * (budgets != '1')}"
-    return f"{budgets} forward{'s' * (budgets != '1')} an image"
+    return f"{budgets} forward{'s' * (budgets != '1')} per image"
