@@ -1,5 +1,6 @@
 """Shared by all tests: small real runs, and a cache that is thrown away."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -63,19 +64,9 @@ def hardpair(tmp_path: Path) -> Command:
 @pytest.fixture(scope="session")
 def small_recipe() -> "Recipe":
     """Two epochs of 20 steps on a part of the bundled photos with a tiny encoder: a second, but the real thing."""
-    from hardpair.recipes import Recipe
+    from hardpair.doctor.tiny import TINY
 
-    settings = {"head_hidden": 32, "head_outputs": 16, "alpha_pos": 1.0, "alpha_neg": 1.0, "norm": "l2"}
-    return Recipe(
-        name="small",
-        data="sample:1000",
-        image_size=8,
-        encoder="resnet10",
-        width=1 / 16,
-        epochs=2,
-        batch_size=50,
-        settings=settings,
-    )
+    return dataclasses.replace(TINY, name="small", data="sample:1000", epochs=2, batch_size=50)
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,11 @@ def test_mistakes_are_one_line(tmp_path, settings, said):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_recipe_keeps_its_own_images_unless_others_are_given(tmp_path):
+    with pytest.raises(hp.UserError, match="imagenet"):  # which are not here
+        hp.pretrain(recipe="imagenet/simclr", run=tmp_path / "run")
+
+
 def test_in_a_thread(tmp_path):
     """As a notebook's widget or a server would: signals belong to the main thread."""
     found = []
@@ -89,3 +94,5 @@ def test_the_loss_in_a_loop_of_ones_own():
     assert network.weight.grad.abs().sum() > 0
     assert "threshold=2.0" in repr(loss)
     assert list(loss.parameters()) == []
+    with pytest.raises(TypeError, match="treshold"):
+        hp.HNPMLoss(treshold=2.0)

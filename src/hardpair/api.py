@@ -21,7 +21,7 @@ from hardpair.evaluate import evaluate_run
 from hardpair.evaluate.features import features_of
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
-from hardpair.methods import known_or_added
+from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
 from hardpair.recipes import Recipe, find_recipe, method_settings
 from hardpair.recipes.command import with_method
@@ -98,7 +98,7 @@ class Run:
 
 
 def pretrain(
-    data: Folder = "sample",
+    data: Folder | None = None,
     *,
     recipe: str = "demo",
     run: Folder | None = None,
@@ -112,7 +112,7 @@ def pretrain(
     """Train an encoder without labels, and leave it in the folder ``run``.
 
     Args:
-        data: "sample" (bundled photos), "cifar10", or a folder of images.
+        data: "sample" (bundled photos), "cifar10", or a folder of images; the recipe's own when not given.
         recipe: a name that `hardpair recipes` lists; its values hold where nothing else is given.
         run: folder of the run; runs/RECIPE when not given. One that exists is refused unless ``resume``.
         resume: continue from the last checkpoint if the run is there, else start it.
@@ -123,7 +123,7 @@ def pretrain(
         settings: any field of the recipe (epochs, batch_size, encoder, seed, …) or setting of the method (threshold,
             tau, …), by name; ``method`` may be ``"path/to/file.py:CLASS"``.
     """
-    chosen = _recipe(recipe, os.fspath(data), settings)
+    chosen = _recipe(recipe, settings if data is None else {**settings, "data": os.fspath(data)})
     folder = Path("runs") / chosen.name.replace("/", "-") if run is None else Path(run)
     prepare_to_compute(threads)
     outcome = train.pretrain(
@@ -137,16 +137,16 @@ def pretrain(
     return Run(folder, finished=outcome.status == "finished")
 
 
-def _recipe(name: str, data: str, given: dict[str, Any]) -> Recipe:
+def _recipe(name: str, given: dict[str, Any]) -> Recipe:
     """The named recipe with some fields of it, and settings of its method, changed."""
     recipe = dataclasses.replace(find_recipe(name), name=name)
     if "method" in given:
-        recipe = with_method(recipe, known_or_added(given["method"]))
-    fields = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings", "method", "data"}
+        recipe = with_method(recipe, resolve_method(given["method"]))
+    fields = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings", "method"}
     known = method_settings(recipe.method)
     for word in given.keys() - {"method"}:
         if word not in fields and word not in known:
             raise UserError(f"{word}: neither the recipe nor {recipe.method} has it{nearest(word, [*fields, *known])}")
     changed = {word: value for word, value in given.items() if word in fields}
     settings = {word: value for word, value in given.items() if word in known and word not in fields}
-    return dataclasses.replace(recipe, data=data, settings={**recipe.settings, **settings}, **changed)
+    return dataclasses.replace(recipe, settings={**recipe.settings, **settings}, **changed)

@@ -6,7 +6,6 @@ import reprlib
 from collections.abc import Iterable
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "Storage size calculation overflowed")
-_MOST_LISTED = 60  # choices; more would fill the screen
 _LONGEST = 100  # characters of a word; nobody mistypes a longer one
 
 
@@ -60,12 +59,10 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """ "; did you mean …?", or all the choices where nothing is near and they are few."""
+    """ "; did you mean …?", or all the choices where nothing is near."""
     choices = list(choices)
     near = difflib.get_close_matches(word, choices, n=1) if len(word) <= _LONGEST else []
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(sorted(choices))}" if len(choices) <= _MOST_LISTED else ""
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(choices))}"
 
 
 def require_range(name: str, value: float, low: float, high: float) -> None:

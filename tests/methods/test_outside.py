@@ -8,7 +8,7 @@ from noise_photos import write_photos
 from hardpair import METHODS
 from hardpair.cli import run_verb
 from hardpair.errors import UserError
-from hardpair.methods import add_method
+from hardpair.methods import resolve_method
 from hardpair.recipes import find_recipe
 
 SOURCE = '''
@@ -46,6 +46,10 @@ class Twins(Method):
         return {"loss": loss, "features": features[0].detach()}
 
 
+class simclr(Twins):
+    pass
+
+
 class Half(Method):
     def views(self, images, draw):
         return [images]
@@ -58,8 +62,7 @@ class Odd(Twins):
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch):
-    monkeypatch.setattr("hardpair.methods.METHODS", METHODS)
+def file(tmp_path):
     before = dict(METHODS)
     (tmp_path / "mine.py").write_text(SOURCE)
     yield tmp_path / "mine.py"
@@ -101,7 +104,7 @@ def test_compared_with_others(file, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("family", ["demo", "cifar10", "imagenet"])
 def test_a_method_without_a_recipe_has_the_conditions_of_the_family(file, family):
-    name = add_method(f"{file}:Twins")
+    name = resolve_method(f"{file}:Twins")
     recipe, known = find_recipe(f"{family}/{name}"), find_recipe(f"{family}/hnpm")
     assert (recipe.method, recipe.data, recipe.encoder) == (name, known.data, known.encoder)
 
@@ -112,6 +115,7 @@ def test_a_method_without_a_recipe_has_the_conditions_of_the_family(file, family
         ("mine.py:Nobody", "has no class 'Nobody'"),
         ("mine.py:Half", "does not define forward"),
         ("mine.py:Odd", "the setting width needs"),
+        ("mine.py:simclr", "is the name of a method of hardpair"),
         ("yours.py:Twins", "no such file"),
         ("broken.py:Twins", "cannot be imported (SyntaxError"),
     ],
@@ -119,7 +123,7 @@ def test_a_method_without_a_recipe_has_the_conditions_of_the_family(file, family
 def test_what_is_no_method_is_refused_in_one_line(file, name, said):
     (file.parent / "broken.py").write_text("def (")
     with pytest.raises(UserError) as refused:
-        add_method(str(file.parent / name))
+        resolve_method(str(file.parent / name))
     assert said in str(refused.value)
 
 

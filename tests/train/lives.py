@@ -1,10 +1,12 @@
 """A run that is killed over and over; imported by a fork server, so that each of its lives begins at once."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from hardpair.doctor.tiny import TINY
 from hardpair.recipes import Recipe
 from hardpair.train import pretrain
 
@@ -13,9 +15,7 @@ EVERY = 3  # steps between checkpoints
 
 def recipe(epochs: int) -> Recipe:
     """Twenty steps an epoch."""
-    settings = {"head_hidden": 32, "head_outputs": 16, "alpha_pos": 1.0, "alpha_neg": 1.0, "norm": "l2"}
-    fields = {"image_size": 8, "encoder": "resnet10", "width": 1 / 16, "batch_size": 250}
-    return Recipe(name="lives", epochs=epochs, settings=settings, **fields)
+    return replace(TINY, name="lives", epochs=epochs)
 
 
 def live(run: Path, epochs: int, until: int | None = None, shard: bool = False) -> None:

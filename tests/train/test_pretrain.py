@@ -19,6 +19,7 @@ from hardpair import load_encoder
 from hardpair.errors import UserError
 from hardpair.recipes import Recipe
 from hardpair.train import Outcome, pretrain
+from hardpair.views import view
 
 TIMES = {"images_per_second", "data_wait", "time", "seconds"}
 
@@ -146,6 +147,20 @@ def test_images_without_labels_and_images_left_over(small_recipe, tmp_path, caps
     simclr = dataclasses.replace(recipe, method="simclr", settings={})
     pretrain(simclr, tmp_path / "other")
     assert "hardest pairs" not in capsys.readouterr().out
+
+
+def test_kernels_are_compiled_before_the_first_step_and_it_is_said(small_recipe, tmp_path, monkeypatch, capsys):
+    real = view.augmented_view
+
+    def slow(*arguments):
+        time.sleep(0.1)  # as a compiler would take
+        return real(*arguments)
+
+    monkeypatch.setattr(view, "augmented_view", slow)
+    monkeypatch.setattr(view, "COMPILE_NOTICE_SECONDS", 0.01)
+    pretrain(small_recipe, tmp_path / "run", until=2)
+    said = capsys.readouterr().out
+    assert said.index("compiling the view kernels") < said.index("step 1/40")
 
 
 def test_a_finished_run_is_left_alone(finished_run, small_recipe, capsys):

@@ -9,7 +9,7 @@ from typing import Any
 from hardpair.compare.conditions import Conditions
 from hardpair.compare.options import Compare
 from hardpair.errors import UserError, nearest
-from hardpair.methods import METHODS, known_or_added
+from hardpair.methods import METHODS, resolve_method
 from hardpair.recipes import FAMILIES, SUPERVISED, Recipe, find_recipe
 from hardpair.words import several
 
@@ -48,7 +48,7 @@ def chosen_methods(options: Compare) -> list[str]:
     """The methods asked for, each once, in the order given."""
     if options.family not in FAMILIES:
         raise UserError(f"family: there is no {options.family!r}{nearest(options.family, FAMILIES)}")
-    words = [known_or_added(word.strip()) for word in options.methods.split(",") if word.strip()]
+    words = [resolve_method(word.strip()) for word in options.methods.split(",") if word.strip()]
     known = [*METHODS, SUPERVISED]
     if not words:
         raise UserError(f"methods: give some with commas between them, or all; there are {', '.join(known)}")

@@ -5,6 +5,7 @@ docs/method.md discusses every choice. Large batches, and batches that several p
 another way of computing it (large_batch.py).
 """
 
+import inspect
 import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -115,27 +116,10 @@ class HNPMLoss(nn.Module):
     moving average, without gradient, for the same images in the same order; both (N, D), on one device.
     """
 
-    def __init__(
-        self,
-        *,
-        alpha_pos: float = 0.8,
-        alpha_neg: float = 0.1,
-        threshold: float = 1.0,
-        norm: Norm = "inf",
-        reduce: Reduce = "sum",
-        mine: bool = True,
-        softness: float = 0.0,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__()
-        self.settings: dict[str, Any] = {
-            "alpha_pos": alpha_pos,
-            "alpha_neg": alpha_neg,
-            "threshold": threshold,
-            "norm": norm,
-            "reduce": reduce,
-            "mine": mine,
-            "softness": softness,
-        }
+        inspect.signature(hnpm_loss).bind(None, None, **settings)  # TypeError where it has no such setting
+        self.settings = settings
 
     def forward(self, u: Tensor, u_prime: Tensor) -> Tensor:
         """The loss, a scalar."""

@@ -1,5 +1,6 @@
-"""Self-supervised methods, one file each. METHODS is the whole registry: a plain dict, which `add_method` extends."""
+"""Self-supervised methods, one file each. METHODS is the registry, a plain dict; `resolve_method` adds to it."""
 
+from hardpair.errors import UserError
 from hardpair.methods.byol import BYOL
 from hardpair.methods.cmc import CMC
 from hardpair.methods.cpc import CPC
@@ -27,17 +28,18 @@ METHODS: dict[str, type[Method]] = {
 }
 
 
-def add_method(place: str) -> str:
-    """Load the method that ``FILE.py:CLASS`` names and put it into METHODS, under the name of its class."""
-    method = load_method(place)
-    name = method.__name__
-    METHODS[name] = method
-    return name
+BUILT_IN = tuple(METHODS)
 
 
-def known_or_added(name: str) -> str:
-    """A name of METHODS as it is; ``FILE.py:CLASS`` is loaded first."""
-    return add_method(name) if MARK in name else name
+def resolve_method(name: str) -> str:
+    """A name as it is; ``FILE.py:CLASS`` is loaded and put into METHODS, under the name of its class."""
+    if MARK not in name:
+        return name
+    method = load_method(name)
+    if method.__name__ in BUILT_IN:
+        raise UserError(f"method: {name}: {method.__name__} is the name of a method of hardpair; rename the class")
+    METHODS[method.__name__] = method
+    return method.__name__
 
 
-__all__ = ["METHODS", "Method", "Pairs", "add_method", "known_or_added"]
+__all__ = ["METHODS", "Method", "Pairs", "resolve_method"]

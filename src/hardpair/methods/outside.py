@@ -27,7 +27,7 @@ def load_method(place: str) -> type[Method]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever is wrong in there is for its author to mend
+    except Exception as error:  # for its author to fix
         raise UserError(f"method: {path}: cannot be imported ({type(error).__name__}: {error})") from error
     found = vars(module).get(name)
     if not (isinstance(found, type) and issubclass(found, Method)):

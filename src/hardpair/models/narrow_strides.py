@@ -33,7 +33,7 @@ def guard_narrow_strides(network: nn.Module) -> None:
 def _is_at_risk(module: Any) -> bool:
     if type(module) is not nn.Conv2d:  # a subclass may compute something else
         return False
-    strided_1x1 = module.kernel_size == (1, 1) and module.stride != (1, 1) and module.padding in ((0, 0), 0, "valid")
+    strided_1x1 = module.kernel_size == (1, 1) and module.stride != (1, 1) and module.padding in ((0, 0), "valid")
     return strided_1x1 and module.in_channels // module.groups < WIDEST_VECTOR
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hardpair.errors import UserError
-from hardpair.methods import METHODS, known_or_added
+from hardpair.methods import METHODS, resolve_method
 from hardpair.recipes.named import FAMILIES, find_recipe
 from hardpair.recipes.recipe import SUPERVISED, Recipe, method_settings
 
@@ -22,7 +22,9 @@ def parse_recipe(
     """The recipe that ``[RECIPE] [--field value …]`` describes, and where to run it (an instance of ``place``)."""
     named = bool(arguments) and not arguments[0].startswith("-")
     name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
-    rest = _with_methods_loaded(rest)
+    if given := _given(rest, "--method"):  # FILE.py:CLASS becomes CLASS, which METHODS then has
+        method = resolve_method(given)
+        rest = [word.replace(given, method) if word in (given, f"--method={given}") else word for word in rest]
     recipe = dataclasses.replace(find_recipe(name), name=name)  # what was typed is what the run is called
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
@@ -38,18 +40,6 @@ def with_method(recipe: Recipe, method: str) -> Recipe:
     if family in FAMILIES and method in [*METHODS, SUPERVISED]:
         return find_recipe(f"{family}/{method}")
     return dataclasses.replace(recipe, method=method, settings={})
-
-
-def _with_methods_loaded(arguments: Sequence[str]) -> list[str]:
-    """``--method FILE.py:CLASS`` becomes ``--method CLASS``, which METHODS then has."""
-    return [
-        f"--method={known_or_added(word.removeprefix('--method='))}"
-        if word.startswith("--method=")
-        else known_or_added(word)
-        if before == "--method"
-        else word
-        for before, word in zip(["", *arguments], arguments, strict=False)
-    ]
 
 
 def _given(arguments: Sequence[str], option: str) -> str | None:

@@ -1,8 +1,11 @@
 """Numbers, dates and names as people read them."""
 
 import json
+import re
 from datetime import datetime
 from typing import Any
+
+from hardpair.words import duration as in_words
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
@@ -63,12 +66,7 @@ def points(difference: float) -> str:
 
 def duration(seconds: float) -> str:
     """210.3 → 3 min 30 s."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f}{_THIN}s"
-    if whole < 3600:
-        return f"{whole // 60}{_THIN}min {whole % 60}{_THIN}s"
-    return f"{whole // 3600}{_THIN}h {whole % 3600 // 60}{_THIN}min"
+    return re.sub(r"(\d) ", rf"\1{_THIN}", in_words(seconds))
 
 
 def day(text: str) -> str:

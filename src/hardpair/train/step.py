@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from hardpair.train.optimisers import build_optimiser, learning_rate, set_learni
 from hardpair.train.shard import cut
 from hardpair.views import Draw
 
-COMPILE_NOTICE_SECONDS = 1.5
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -85,18 +83,6 @@ class Stepper:
         self.fetcher = Fetcher(images, self.total, device)
         if distributed.world_size() > 1 and not shard:
             self.forward = averaging_gradients(self.method, device)
-
-    def prepare_views(self, step: int, say: Callable[[str], None]) -> None:
-        """Make views of two images and drop them: on a CPU that compiles the kernels, which is no part of a step."""
-        message = "compiling the view kernels: some ten seconds, once on each machine"
-        notice = threading.Timer(COMPILE_NOTICE_SECONDS, say, [message])  # from numba's cache they come sooner
-        notice.start()
-        try:
-            rows = self.rows(step)[:2]
-            draw = recipe_draw(self.recipe, step, self.positions[:2], rows.to(self.device))
-            self.method.views(self.images.batch(rows).to(self.device), draw)
-        finally:
-            notice.cancel()
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
         """Do a step; all processes learn whether any of them was asked to stop."""

@@ -25,6 +25,7 @@ from hardpair.train.meter import Meter
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
+from hardpair.views import compile_kernels
 from hardpair.words import several, sides
 
 LOG_EVERY = 10  # steps
@@ -106,7 +107,8 @@ class Trainer:
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
         """Step by step to the last, or until some process is asked to stop, which is returned."""
         self.method.train()
-        self.stepper.prepare_views(self.step, display.say)
+        if self.device.type == "cpu":
+            compile_kernels(display.say)  # here, since that is no part of a step
         self.meter.restart_clock()
         first, stop = self.step + 1, False
         while self.step < last and not stop:

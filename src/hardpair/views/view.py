@@ -1,5 +1,8 @@
 """Turn a uint8 batch into a view, each image with its own random parameters."""
 
+import threading
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -12,6 +15,8 @@ from hardpair.views.loops import compiled_loops_on
 from hardpair.views.parameters import Parameters, blur_width, draw_parameters
 from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
+
+COMPILE_NOTICE_SECONDS = 1.5
 
 
 def plain_view(images: Tensor, size: int = 0) -> Tensor:
@@ -50,9 +55,15 @@ def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters,
     return _normalise(_solarise(_grey(view, policy, chosen), policy, chosen))
 
 
-def compile_kernels() -> None:
-    """Make a view on the CPU, so that numba has compiled its kernels and kept them for the next process."""
-    augmented_view(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), POLICIES["paper"], Draw(0, 0, torch.arange(2)))
+def compile_kernels(say: Callable[[str], None] = print) -> None:
+    """Make a view on the CPU, so that numba has compiled its kernels, or loaded what it kept of them."""
+    message = "compiling the view kernels: some ten seconds, once on each machine"
+    notice = threading.Timer(COMPILE_NOTICE_SECONDS, say, [message])  # to load them takes less
+    notice.start()
+    try:
+        augmented_view(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), POLICIES["paper"], Draw(0, 0, torch.arange(2)))
+    finally:
+        notice.cancel()
 
 
 def two_views(
