@@ -26,7 +26,7 @@ LAYERS = [
     "api",
     "cli",
 ]
-FREE = {"distributed", "arguments", "errors", "files", "machine", "options", "pixels", "words"}
+FREE = {"distributed", "errors", "files", "machine", "options", "pixels", "words"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),
@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
     "doctor": {"data", "views", "recipes", "train"},
     "api": {"data", "methods", "models", "recipes", "train", "evaluate", "report"},
-    "cli": {"data", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
+    "cli": {"api", "data", "methods", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
 }
 
 
@@ -62,7 +62,7 @@ def imported(file: Path) -> set[str]:
 
 def test_imports_go_one_way():
     for layer in LAYERS:
-        files = [SOURCE / f"{layer}.py"] if layer in ("api", "cli") else sorted((SOURCE / layer).rglob("*.py"))
+        files = [SOURCE / f"{layer}.py"] if layer == "api" else sorted((SOURCE / layer).rglob("*.py"))
         assert files, layer
         for file in files:
             assert imported(file) - FREE - {layer} <= MAY_IMPORT[layer], file

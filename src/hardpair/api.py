@@ -14,18 +14,19 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from hardpair import train
+from hardpair import distributed, train
 from hardpair.data import open_images
 from hardpair.errors import UserError, nearest
 from hardpair.evaluate import evaluate_run
 from hardpair.evaluate.features import features_of
+from hardpair.evaluate.run import Settings
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
-from hardpair.recipes import Recipe, find_recipe, method_settings
-from hardpair.recipes.command import with_method
+from hardpair.recipes import Recipe, find_recipe, method_settings, with_method
 from hardpair.report import write_report
+from hardpair.train.group import process_group
 
 Folder = str | os.PathLike[str]
 
@@ -36,22 +37,33 @@ class Run:
 
     Args:
         folder: where its encoder, checkpoints, log and scores are.
-        finished: whether training reached its end; else ``pretrain(…, resume=True)`` goes on.
+        outcome: how its training ended, where it was trained here.
     """
 
     folder: Path
-    finished: bool = True
+    outcome: train.Outcome | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # text will do
 
     def __fspath__(self) -> str:
         return str(self.folder)
+
+    @property
+    def finished(self) -> bool:
+        """Whether training reached its end; else ``pretrain(…, resume=True)`` goes on."""
+        return self.outcome is None or self.outcome.status == "finished"
 
     def evaluate(
         self,
         *protocols: str,
         data: Folder | None = None,
+        image_size: int | None = None,
         on: Literal["test", "validation"] = "test",
         data_root: Folder = "data",
         device: str = "auto",
+        threads: int = 0,
+        settings: Settings | None = None,
     ) -> dict[str, dict[str, float]]:
         """Score the encoder on labelled images, ``("knn", "linear")`` when no protocol is given.
 
@@ -59,15 +71,20 @@ class Run:
         ``random_``. The full scores are appended to ``scores.jsonl`` in the folder. Choose hyperparameters with
         ``on="validation"``, a fifth of the training images.
         """
-        scores = evaluate_run(
-            self.folder,
-            protocols or ("knn", "linear"),
-            on=on,
-            data=None if data is None else os.fspath(data),
-            data_root=Path(data_root),
-            device=train.pick_device(device),
-            say=print,
-        )
+        prepare_to_compute(threads)
+        place = train.pick_device(device)
+        with process_group(place):
+            scores = evaluate_run(
+                self.folder,
+                protocols or ("knn", "linear"),
+                settings=settings,
+                on=on,
+                data=None if data is None else os.fspath(data),
+                size=image_size,
+                data_root=Path(data_root),
+                device=place,
+                say=print if distributed.is_main() else lambda _: None,
+            )
         return {
             score["protocol"]: {**score["metrics"], **{f"random_{k}": v for k, v in score["control"].items()}}
             for score in scores
@@ -100,13 +117,15 @@ class Run:
 def pretrain(
     data: Folder | None = None,
     *,
-    recipe: str = "demo",
+    recipe: str | Recipe = "demo",
     run: Folder | None = None,
     resume: bool = False,
     data_root: Folder = "data",
     device: str = "auto",
     threads: int = 0,
     checkpoint_every: int = 200,
+    shard: bool = False,
+    compile: bool = False,  # noqa: A002 - as the command line has it
     **settings: Any,
 ) -> Run:
     """Train an encoder without labels, and leave it in the folder ``run``.
@@ -120,11 +139,15 @@ def pretrain(
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
         checkpoint_every: steps between checkpoints.
+        shard: cut weights and optimiser state among torchrun's processes (FSDP2).
+        compile: use torch.compile for the encoders.
         settings: any field of the recipe (epochs, batch_size, encoder, seed, …) or setting of the method (threshold,
             tau, …), by name; ``method`` may be ``"path/to/file.py:CLASS"``.
     """
     chosen = _recipe(recipe, settings if data is None else {**settings, "data": os.fspath(data)})
     folder = Path("runs") / chosen.name.replace("/", "-") if run is None else Path(run)
+    if checkpoint_every < 1:
+        raise UserError(f"checkpoint_every: must be at least 1, not {checkpoint_every}")
     prepare_to_compute(threads)
     outcome = train.pretrain(
         chosen,
@@ -133,13 +156,15 @@ def pretrain(
         data_root=Path(data_root),
         device=device,
         checkpoint_every=checkpoint_every,
+        shard=shard,
+        compiled=compile,
     )
-    return Run(folder, finished=outcome.status == "finished")
+    return Run(folder, outcome)
 
 
-def _recipe(name: str, given: dict[str, Any]) -> Recipe:
-    """The named recipe with some fields of it, and settings of its method, changed."""
-    recipe = dataclasses.replace(find_recipe(name), name=name)
+def _recipe(base: str | Recipe, given: dict[str, Any]) -> Recipe:
+    """A recipe, by name or as it is, with some fields of it, and settings of its method, changed."""
+    recipe = base if isinstance(base, Recipe) else dataclasses.replace(find_recipe(base), name=base)
     if "method" in given:
         recipe = with_method(recipe, resolve_method(given["method"]))
     fields = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings", "method"}

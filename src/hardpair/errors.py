@@ -36,7 +36,7 @@ def in_words(error: Exception) -> str | None:
 def after_a_stop(verb: str = "") -> str:
     """What Ctrl-C has left behind, in one line."""
     left = {
-        **dict.fromkeys(("pretrain", "compare", "ablate"), "; the last checkpoint is intact"),
+        **dict.fromkeys(("pretrain", "compare", "ablate"), "; a checkpoint saved before is intact"),
         "evaluate": "; the same command goes on from there",
     }
     return f"stopped at once{left.get(verb, '')}"
@@ -61,8 +61,13 @@ def shown(value: object) -> str:
 def nearest(word: str, choices: Iterable[str]) -> str:
     """ "; did you mean …?", or all the choices where nothing is near."""
     choices = list(choices)
-    near = difflib.get_close_matches(word, choices, n=1) if len(word) <= _LONGEST else []
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(choices))}"
+    return near(word, choices) or f"; there are {', '.join(sorted(choices))}"
+
+
+def near(word: str, choices: Iterable[str]) -> str:
+    """ "; did you mean …?", or nothing where nothing is near."""
+    found = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.7) if len(word) <= _LONGEST else []
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def require_range(name: str, value: float, low: float, high: float) -> None:

@@ -14,55 +14,6 @@ A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seven
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where and how to run; results are unchanged, up to floating-point rounding.
-
-    Args:
-        run: folder of the run; runs/RECIPE when not given.
-        resume: continue from the last checkpoint if the run is there, else start it.
-        data_root: where downloaded sets are kept.
-        device: auto, cpu, cuda, cuda:1 …
-        threads: of the CPU; 0 leaves the choice to torch.
-        checkpoint_every: steps between checkpoints.
-        shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
-            of them; slower, for encoders that one GPU cannot hold.
-        compile: use torch.compile for the encoders, if a check before the first step finds that it is faster and that
-            loss and gradients agree up to rounding. It takes minutes, at each resume too, so it is for long runs; a
-            resumed run keeps the choice.
-    """
-
-    run: Path | None = None
-    resume: bool = False
-    data_root: Path = Path("data")
-    device: str = "auto"
-    threads: int = 0
-    checkpoint_every: int = 200
-    shard: bool = False
-    compile: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The machine to plan for.
-
-    Args:
-        gpus: GPUs that share the batch, one process each.
-        tflops: that a GPU sustains, 10^12 operations a second; the default is ResNet-50's on an A100.
-        memory: GB of a GPU.
-        images: how many training images, where they are not here to be counted.
-        shard: as pretrain's: each GPU holds a part of the method.
-        json: print the figures as JSON.
-    """
-
-    gpus: int = 1
-    tflops: float = A100_TFLOPS
-    memory: float = 80.0
-    images: int | None = None
-    shard: bool = False
-    json: bool = False
-
-
-@dataclass(frozen=True)
 class Knn:
     """For --protocol knn.
 
@@ -163,32 +114,6 @@ class Evaluate:
     tuned: Tuned = field(default_factory=Tuned)
     distilled: Distilled = field(default_factory=Distilled)
     transferred: Transferred = field(default_factory=Transferred)
-
-
-@dataclass(frozen=True)
-class Report:
-    """Print the scores of a run and write its page, RUN/report.html.
-
-    Args:
-        run: folder of the run; several with --paper.
-        paper: the paper's tables instead, published figures and those of the runs, written to OUT.
-        out: page of --paper.
-    """
-
-    run: tyro.conf.Positional[tuple[Path, ...]]
-    paper: bool = False
-    out: Path = Path("runs/paper.html")
-
-
-@dataclass(frozen=True)
-class Recipes:
-    """What can be trained, by name.
-
-    Args:
-        name: explain this one: what it is, its cost, the score to expect, every setting.
-    """
-
-    name: tyro.conf.Positional[str | None] = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hardpair.arguments import parse
+from hardpair.cli.arguments import parse
 from hardpair.data.transfer import TRANSFER_SETS
 from hardpair.errors import UserError
 from hardpair.evaluate.command import USED_BY, settings_from

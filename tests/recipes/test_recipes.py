@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from hardpair import METHODS, build_encoder
-from hardpair.arguments import parse
-from hardpair.cli import Place
+from hardpair.cli.pretrain import Pretrain
+from hardpair.cli.recipe_arguments import parse_recipe
 from hardpair.data import Images
 from hardpair.errors import UserError
 from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe
-from hardpair.recipes.command import parse_recipe
 from hardpair.recipes.encoder_rows import ROWS
 from hardpair.train.step import build_method
 
@@ -153,7 +152,7 @@ def test_unknown_recipe():
     ],
 )
 def test_recipe_from_the_command_line(arguments, name, method):
-    recipe, _ = parse_recipe(arguments, Place, parse)
+    recipe, _ = parse_recipe(arguments, Pretrain, "pretrain", "")
     assert (recipe.name, recipe.method) == (name, method)
     if name in RECIPES and name != "paper":
         assert recipe.to_json() == find_recipe(name).to_json()

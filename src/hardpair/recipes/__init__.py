@@ -1,6 +1,6 @@
 """Recipes: named, complete descriptions of a pretraining run."""
 
-from hardpair.recipes.named import FAMILIES, RECIPES, describe_recipe, find_recipe
+from hardpair.recipes.named import FAMILIES, RECIPES, describe_recipe, find_recipe, with_method
 from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "describe_recipe",
     "find_recipe",
     "method_settings",
+    "with_method",
 ]

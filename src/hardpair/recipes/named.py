@@ -1,5 +1,6 @@
 """The recipes that have a name: ``family/method``, the paper to the letter, and the other encoders of its tables."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from types import ModuleType
@@ -63,6 +64,14 @@ def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise UserError(f"recipe: there is no {name!r}{nearest(name, [*RECIPES, *FAMILIES])}")
     return RECIPES[name]
+
+
+def with_method(recipe: Recipe, method: str) -> Recipe:
+    """The same family's recipe of another method; else the same recipe with that method's defaults."""
+    family = recipe.name.split("/")[0]
+    if family in FAMILIES and method in [*METHODS, SUPERVISED]:
+        return find_recipe(f"{family}/{method}")
+    return dataclasses.replace(recipe, method=method, settings={})
 
 
 def describe_recipe(name: str) -> str:

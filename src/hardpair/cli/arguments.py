@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import tyro
 
-from hardpair.errors import UserError, nearest
+from hardpair.errors import UserError, near
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ SYNONYMS = {
 
 def _hint(name: str, known: Sequence[str]) -> str:
     meant = SYNONYMS.get(name.lower())
-    return f"; it is {meant} here" if meant in known else nearest(name, known)
+    return f"; it is {meant} here" if meant in known else near(name, known)
 
 
 def spelled_out(kind: Any, arguments: Sequence[str]) -> list[str]:

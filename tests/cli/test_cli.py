@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from hardpair.cli import main, run_verb
+from hardpair.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_reader_who_has_seen_enough(arguments):
 def test_help_and_mistakes_do_not_wait_for_what_only_training_needs():
     """These take longer to import than all else together."""
     heavy = ("timm", "torchvision", "torch._dynamo", "torch.distributed.tensor", "numba", "sklearn", "matplotlib")
-    words = "import sys, hardpair.recipes.command; print([name for name in sys.argv[1:] if name in sys.modules])"
+    words = "import sys, hardpair.cli.recipe_arguments; print([name for name in sys.argv[1:] if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", words, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -103,8 +104,19 @@ def test_help_teaches(hardpair, monkeypatch, capsys):
         main()
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    for words in ("demo", "--tau", "share of the old student", "--batch-size", "--resume"):
-        assert words in text
+    first = ["--data", "--image-size", "--epochs", "--run", "--resume"]  # what a newcomer needs
+    places = [text.index(f" {option} ") for option in [*first[:-1], "--resume,", "--method", "--tau", "--device"]]
+    assert places == sorted(places)
+    assert "share of the old student" in text
+
+
+def test_only_near_words_are_suggested():
+    for option in ("--init", "--tensorboard"):
+        with pytest.raises(UserError) as error:
+            run_verb(["pretrain", option, "x"])
+        assert option in str(error.value)
+        assert "did you mean" not in str(error.value)
+        assert "--help" in str(error.value)
 
 
 def test_plan(monkeypatch, capsys, tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hardpair.arguments import parse
+from hardpair.cli.arguments import parse
 from hardpair.compare.options import Compare
 from hardpair.errors import UserError
 

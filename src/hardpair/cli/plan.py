@@ -1,0 +1,41 @@
+"""`hardpair plan`: what a training will need."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hardpair.cli.recipe_arguments import parse_recipe
+from hardpair.options import A100_TFLOPS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The machine to plan for.
+
+    Args:
+        gpus: GPUs that share the batch, one process each.
+        tflops: that a GPU sustains, 10^12 operations a second; the default is ResNet-50's on an A100.
+        memory: GB of a GPU.
+        images: how many training images, where they are not here to be counted.
+        shard: as pretrain's: each GPU holds a part of the method.
+        json: print the figures as JSON.
+    """
+
+    gpus: int = 1
+    tflops: float = A100_TFLOPS
+    memory: float = 80.0
+    images: int | None = None
+    shard: bool = False
+    json: bool = False
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Say what a training will need."""
+    recipe, options = parse_recipe(arguments, Plan, "plan", "What a training will need, before it begins.")
+    from hardpair.train.plan import Gpus, make_plan
+    from hardpair.train.plan_words import plan_json, plan_text
+
+    gpus = Gpus(options.gpus, options.tflops, options.memory * 1e9, options.shard)
+    made = make_plan(recipe, gpus, images=options.images)
+    print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
+    return 0

@@ -1,0 +1,58 @@
+"""`hardpair pretrain`: train an encoder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardpair.cli.recipe_arguments import parse_recipe
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """Where and how to run. Results are unchanged, up to floating-point rounding.
+
+    Args:
+        run: folder of the run; runs/RECIPE when not given.
+        resume: continue from the last checkpoint if the run is there, else start it.
+        data_root: where downloaded sets are kept.
+        device: auto, cpu, cuda, cuda:1 …
+        threads: of the CPU; 0 leaves the choice to torch.
+        checkpoint_every: steps between checkpoints.
+        shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
+            of them; slower, for encoders that one GPU cannot hold.
+        compile: use torch.compile for the encoders, if a check before the first step finds that it is faster and that
+            loss and gradients agree up to rounding. It takes minutes, at each resume too, so it is for long runs; a
+            resumed run keeps the choice.
+    """
+
+    run: Path | None = None
+    resume: bool = False
+    data_root: Path = Path("data")
+    device: str = "auto"
+    threads: int = 0
+    checkpoint_every: int = 200
+    shard: bool = False
+    compile: bool = False
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Train, and say what to do next."""
+    recipe, options = parse_recipe(arguments, Pretrain, "pretrain", "Train an encoder without labels.")
+    from hardpair import api, distributed
+
+    run = api.pretrain(recipe=recipe, **vars(options))
+    assert run.outcome is not None  # it was trained just now
+    if run.finished:
+        words = f"{run.folder}: finished; {next_step(run.folder, labelled=run.outcome.labelled)}"
+    else:
+        words = f"stopped at step {run.outcome.step}; the same command with --resume goes on from there"
+    if distributed.is_main():
+        print(words)
+    return 0 if run.finished else 128 + (run.outcome.signal or 0)
+
+
+def next_step(run: Path, *, labelled: bool) -> str:
+    """What to do with a finished run."""
+    if labelled:
+        return f"evaluate it with: hardpair evaluate {run}"
+    return f"its images have no labels to evaluate with, see what it learned with: hardpair report {run}"
