@@ -186,7 +186,7 @@ def doctor(arguments: Sequence[str]) -> int:
     from hardpair.doctor.options import Doctor
 
     options = parse(Doctor, arguments, "hardpair doctor")
-    from hardpair.doctor.run import run_doctor
+    from hardpair.doctor.checks import run_doctor
 
     prepare_to_compute(threads=0)
     return run_doctor(options)
