@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, resolve_method
-from hardpair.recipes.named import FAMILIES, find_recipe
-from hardpair.recipes.recipe import SUPERVISED, Recipe, method_settings
+from hardpair.recipes import FAMILIES, SUPERVISED, Recipe, find_recipe, method_settings
 
 P = TypeVar("P")
 Parser = Callable[[type[Any], Sequence[str], str], Any]
