@@ -14,7 +14,7 @@ import sys
 
 from record import record
 
-from hardpair.doctor.narrow import CHECKED_MEMORY
+from hardpair.doctor.training_checks import CHECKED_MEMORY
 
 CHANNELS, SIZES = (4, 8, 15, 16), (32, 64, 96)
 SETS = ("SSE41", "AVX2", "DEFAULT")  # of oneDNN; the last is all that the processor has

@@ -64,7 +64,7 @@ def hardpair(tmp_path: Path) -> Command:
 @pytest.fixture(scope="session")
 def small_recipe() -> "Recipe":
     """Two epochs of 20 steps on a part of the bundled photos with a tiny encoder: a second, but the real thing."""
-    from hardpair.doctor.tiny import TINY
+    from hardpair.doctor.training_checks import TINY
 
     return dataclasses.replace(TINY, name="small", data="sample:1000", epochs=2, batch_size=50)
 

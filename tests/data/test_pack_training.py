@@ -17,7 +17,7 @@ from hardpair.data.packed.index import VERSION
 from hardpair.data.packed.journal import HASH, DonePart, Heading
 from hardpair.data.packed.publishing import publish
 from hardpair.data.packed.writing import pack
-from hardpair.doctor.images import check_images
+from hardpair.doctor.image_checks import check_images
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import Recipe
 from hardpair.train import pretrain
@@ -87,7 +87,7 @@ def test_the_doctor_finds_leaks_in_what_is_packed(photos: Path, tmp_path: Path) 
         file.write(pixels[: 3 * 8**2])
     found = {finding.check: finding for finding in check_images(Doctor(data=str(tmp_path / "packed")))}
     assert found["leaks"].level == "bad"
-    assert found["leaks"].found.startswith("1 of 60 test images also to train on; test/heads/")
+    assert found["leaks"].found.startswith("1 of 60 test images also to train on: test/heads/")
 
 
 @pytest.mark.slow

@@ -3,15 +3,12 @@
 import json
 import os
 import tempfile
-from pathlib import Path
 
 import pytest
 
-from hardpair.doctor import run
-from hardpair.doctor.finding import good, warning
+from hardpair.doctor import checks, good, warning
+from hardpair.doctor.checks import CHECKS, run_doctor
 from hardpair.doctor.options import Doctor
-from hardpair.doctor.resume import check_resume
-from hardpair.doctor.run import CHECKS, run_doctor
 from hardpair.errors import UserError
 
 
@@ -39,7 +36,7 @@ def test_a_failing_check_does_not_stop_the_others(monkeypatch, capsys):
         raise UserError("data: no such folder")
 
     last = [warning("last", "found", "do this")]
-    monkeypatch.setattr(run, "CHECKS", {"halves": half, "images": mistaken, "last": lambda _: last})
+    monkeypatch.setattr(checks, "CHECKS", {"halves": half, "images": mistaken, "last": lambda _: last})
     assert run_doctor(Doctor()) == 1
     assert capsys.readouterr().out.splitlines()[:-1] == [
         "good     first half     done",
@@ -51,7 +48,7 @@ def test_a_failing_check_does_not_stop_the_others(monkeypatch, capsys):
 
 @pytest.mark.parametrize("finding", [good("a", "b"), warning("a", "b", "c")])
 def test_only_what_is_bad_counts(monkeypatch, capsys, finding):
-    monkeypatch.setattr(run, "CHECKS", {"a": lambda _: [finding]})
+    monkeypatch.setattr(checks, "CHECKS", {"a": lambda _: [finding]})
     assert run_doctor(Doctor()) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("nothing is bad, ")
 
@@ -60,29 +57,8 @@ def test_where_nothing_can_be_written_there_are_words_and_no_traceback(monkeypat
     """No place for temporary files: those checks are bad, those before them are not."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     chosen = {name: CHECKS[name] for name in ("installation", "resume", "processes")}
-    monkeypatch.setattr(run, "CHECKS", chosen)
+    monkeypatch.setattr(checks, "CHECKS", chosen)
     assert run_doctor(Doctor(json=True)) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [f["level"] for f in findings] == ["good", "good", "bad", "bad"]
     assert "No such file or directory" in findings[-1]["found"]
-
-
-@pytest.mark.slow
-def test_a_run_that_resumes_otherwise_is_bad(monkeypatch):
-    from hardpair.doctor import resume
-
-    real = resume.pretrain
-
-    def forgetful(recipe, folder: Path, **options):
-        assert options["device"] == "cpu"  # a sound GPU is not called bad for its last bits
-        outcome = real(recipe, folder, **options)
-        if options["resume"]:
-            content = bytearray((folder / "encoder.safetensors").read_bytes())
-            content[-1] ^= 1  # the last bit of a weight
-            (folder / "encoder.safetensors").write_bytes(content)
-        return outcome
-
-    monkeypatch.setattr(resume, "pretrain", forgetful)
-    (finding,) = check_resume(Doctor())
-    assert finding.level == "bad"
-    assert finding.found.endswith("in encoder")

@@ -14,7 +14,7 @@ EASY = {
     "simclrv2": {"view": "crop"},
 }
 """A queue as long as the batch would hold each image's own keys as negatives: with 32 images it must be short. And with
-strong colours a temperature of .1 leaves next to nothing to see in 25 steps: the loss would fall by half a percent."""
+strong colours and a temperature of .1 the loss would fall by half a percent only in 25 steps."""
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -29,10 +29,6 @@ class TestContract:
 
     def test_gradient_reaches_what_is_trained_and_nothing_else(self, name):
         method = build(name)
-        with torch.no_grad():  # residual branches start at zero, which would hide what does not reach them
-            for module in method.modules():
-                if isinstance(module, torch.nn.BatchNorm2d | torch.nn.GroupNorm):
-                    module.weight.fill_(1.0)
         one_loss(method).backward()
         for parameter_name, parameter in method.named_parameters():
             reached = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
@@ -56,15 +52,15 @@ class TestContract:
         assert torch.equal(one_loss(method), one_loss(method))
 
 
-DEAR = ("cpc", "infomin")  # 49 patches per image, and a third view of nine patches
+SLOW = ("cpc", "infomin")  # 49 patches per image, and a third view of nine patches
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in DEAR else n for n in METHODS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS])
 def test_loss_falls_on_32_images(name):
     method = build(name, **EASY.get(name, {}))
     optimiser = torch.optim.Adam([p for p in method.parameters() if p.requires_grad], lr=2e-3)
     losses = []
-    steps = 12 if name == "cpc" else 25  # its steps are dear: 49 patches an image
+    steps = 12 if name == "cpc" else 25  # its steps are slow: 49 patches per image
     for step in range(steps):
         loss = one_loss(method, step)
         loss.backward()

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from hardpair import build_encoder, load_encoder
 from hardpair.errors import UserError
-from hardpair.models import average_into, averaged_copy, build_head, save_encoder
+from hardpair.models import build_head, save_encoder
 from hardpair.models.encoder import DEPTHS
 
 
@@ -56,8 +56,8 @@ def test_a_quarter_of_a_bottleneck_encodes():
     assert encoder.trunk.layer1[0].downsample[0].in_channels == 16
 
 
-def test_residual_branches_speak_from_the_start():
-    """No batch norm begins at zero, in any kind of block."""
+def test_no_batch_norm_starts_at_zero():
+    """Else residual branches would add nothing at first; in any kind of block."""
     for form in ({"name": "resnet10"}, {"name": "resnet14"}, {"name": "resnet14", "sk": True}):
         norms = [m for m in build_encoder(**form, width=1 / 4).modules() if isinstance(m, torch.nn.BatchNorm2d)]
         assert len(norms) > 10
@@ -125,18 +125,6 @@ def test_head_shapes():
     assert torch.equal(build_head(6, hidden=0, outputs=0)(x), x)
     assert build_head(6, hidden=0, outputs=3)(x).shape == (4, 3)
     assert build_head(6, hidden=5, outputs=3)(x).shape == (4, 3)
-
-
-def test_average_moves_by_the_rule():
-    torch.manual_seed(0)
-    trained = torch.nn.Linear(4, 3)
-    averaged = averaged_copy(trained)
-    with torch.no_grad():
-        trained.weight.add_(1)
-    before = averaged.weight.clone()
-    average_into(averaged, trained, keep=0.9)
-    torch.testing.assert_close(averaged.weight, 0.9 * before + 0.1 * trained.weight)
-    assert not averaged.weight.requires_grad
 
 
 def test_two_streams_have_half_the_width_each():

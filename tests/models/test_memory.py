@@ -1,9 +1,21 @@
-"""Queue and bank."""
+"""Moving average, queue and bank."""
 
 import torch
 from torch.nn.functional import normalize
 
-from hardpair.models import Bank, Queue
+from hardpair.models import Bank, Queue, average_into, averaged_copy
+
+
+def test_average_moves_by_the_rule():
+    torch.manual_seed(0)
+    trained = torch.nn.Linear(4, 3)
+    averaged = averaged_copy(trained)
+    with torch.no_grad():
+        trained.weight.add_(1)
+    before = averaged.weight.clone()
+    average_into(averaged, trained, keep=0.9)
+    torch.testing.assert_close(averaged.weight, 0.9 * before + 0.1 * trained.weight)
+    assert not averaged.weight.requires_grad
 
 
 def test_queue_drops_the_oldest_first():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from hardpair.doctor.tiny import TINY
+from hardpair.doctor.training_checks import TINY
 from hardpair.recipes import Recipe
 from hardpair.train import pretrain
 

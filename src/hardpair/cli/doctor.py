@@ -10,7 +10,7 @@ from hardpair.machine import prepare_to_compute
 def main(arguments: Sequence[str]) -> int:
     """Check the machine."""
     options = parse(Doctor, arguments, "hardpair doctor")
-    from hardpair.doctor.run import run_doctor
+    from hardpair.doctor.checks import run_doctor
 
     prepare_to_compute(threads=0)
     return run_doctor(options)

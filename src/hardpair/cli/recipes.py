@@ -23,13 +23,12 @@ class Recipes:
 def main(arguments: Sequence[str]) -> int:
     """List the recipes, or explain one."""
     options = parse(Recipes, arguments, "hardpair recipes")
-    from hardpair.recipes import RECIPES, describe_recipe, find_recipe
+    from hardpair.recipes import describe_recipe, find_recipe, list_recipes
 
     if options.name is not None:
         print(f"{describe_recipe(options.name)}\n")
         print(json.dumps(find_recipe(options.name).to_json(), indent=2))
         return 0
-    for name, recipe in RECIPES.items():
-        size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs, batch {recipe.batch_size}"
-        print(f"{name:20} {size:45} {describe_recipe(name).splitlines()[0]}")
+    print("\n".join(list_recipes()))
+    print("hardpair recipes NAME explains one: what it is, its command, its cost, its score and every value.")
     return 0

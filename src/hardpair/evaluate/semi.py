@@ -14,7 +14,7 @@ from hardpair.evaluate.metrics import accuracies
 from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.evaluate.tuned import FineTuner
 from hardpair.models import Classifier, Encoder, fingerprint, load_head_layer, mlp
-from hardpair.models.classifier import widths
+from hardpair.models.heads import widths
 from hardpair.recipes.tuning import PRESETS, Preset, Tuning
 
 FIRST = next(iter(PRESETS))

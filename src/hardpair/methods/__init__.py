@@ -7,9 +7,8 @@ from hardpair.methods.cpc import CPC
 from hardpair.methods.hnpm import HNPM
 from hardpair.methods.infomin import InfoMin
 from hardpair.methods.instdisc import InstDisc
-from hardpair.methods.method import Method, Pairs
+from hardpair.methods.method import FILE_MARK, Method, Pairs, load_method
 from hardpair.methods.moco import MoCo
-from hardpair.methods.outside import MARK, load_method
 from hardpair.methods.simclr import SimCLR
 from hardpair.methods.simclrv2 import SimCLRv2
 from hardpair.methods.simsiam import SimSiam
@@ -26,14 +25,12 @@ METHODS: dict[str, type[Method]] = {
     "infomin": InfoMin,
     "instdisc": InstDisc,
 }
-
-
 BUILT_IN = tuple(METHODS)
 
 
 def resolve_method(name: str) -> str:
     """A name as it is; ``FILE.py:CLASS`` is loaded and put into METHODS, under the name of its class."""
-    if MARK not in name:
+    if FILE_MARK not in name:
         return name
     method = load_method(name)
     if method.__name__ in BUILT_IN:

@@ -5,7 +5,7 @@ of the same image. Views are crops: the channels themselves are what differs.
 
 Paper:   Tian, Krishnan and Isola, "Contrastive Multiview Coding", 2019.
 Loss:    -log softmax of cosine / temperature of one stream over the other stream's bank, both ways, summed.
-Differs: a memory bank a stream, as published, rather than negatives of the batch: it needs no large batch, which is
+Differs: a memory bank per stream, as published, rather than negatives of the batch: it needs no large batch, which is
          its point, and shares its code with InstDisc. The colour space is YDbDr, which the authors' later code found
          better than Lab; softmax instead of noise contrastive estimation, also theirs; sampled negatives are shared.
 """
@@ -55,7 +55,7 @@ class CMC(Method):
         self.negatives, self.bank_momentum = negatives, bank_momentum
 
     def prepare(self, pixels: Tensor) -> None:
-        """A place in both banks for every image; grey images have no second view."""
+        """A vector in both banks for every image; grey images are refused, since they have no second view."""
         some = pixels[:: max(1, len(pixels) // 1000)]
         if torch.equal(some[:, 0], some[:, 1]) and torch.equal(some[:, 0], some[:, 2]):
             raise UserError("method: cmc compares brightness with colour, and these images are grey; choose another")
@@ -63,7 +63,7 @@ class CMC(Method):
         self.colour_bank = Bank(len(pixels), self.head_outputs)
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """One view, which images these are, and which others to be told from."""
+        """One view, the rows of these images in the banks, and the rows of sampled negatives."""
         assert draw.rows is not None
         sampled = (draw.shared("negatives", self.negatives) * len(self.colour_bank.vectors)).long()
         return [augmented_view(images, POLICIES[self.view], draw), draw.rows, sampled]

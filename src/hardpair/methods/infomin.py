@@ -65,7 +65,7 @@ class InfoMin(Method):
         self.view, self.temperature, self.momentum, self.jigsaw = view, temperature, momentum, jigsaw
 
     def prepare(self, pixels: Tensor) -> None:
-        """A jigsaw needs patches that show something."""
+        """Images must be large enough for the patches of the jigsaw."""
         size = pixels.shape[-1]
         if self.jigsaw and _patch(size) < SMALLEST_PATCH:
             raise UserError(
@@ -118,9 +118,7 @@ def shuffled_patches(view: Tensor, uniforms: Tensor) -> Tensor:
     top = order // CELLS * cell + shifts[:, :9]  # (N, 9)
     left = order % CELLS * cell + shifts[:, 9:]
     span = torch.arange(patch, device=view.device)
-    rows, columns = (
-        (top[..., None] + span)[..., None],
-        (left[..., None] + span)[..., None, :],
-    )  # (N, 9, P, 1), (…, 1, P)
+    rows = (top[..., None] + span)[..., None]  # (N, 9, P, 1)
+    columns = (left[..., None] + span)[..., None, :]  # (N, 9, 1, P)
     images = torch.arange(len(view), device=view.device)[:, None, None, None]
     return view.permute(0, 2, 3, 1)[images, rows, columns].permute(0, 1, 4, 2, 3)

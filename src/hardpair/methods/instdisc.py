@@ -1,7 +1,7 @@
 """InstDisc: every image is a class of its own.
 
-A bank remembers one vector an image, a moving average of its outputs; a view must find its own image's vector among
-all. One view and one trained forward a step, the cheapest of all, but a vector is only refreshed once an epoch.
+A bank remembers one vector per image, a moving average of its outputs; a view must find its own image's vector among
+all. One view and one trained forward per step, the cheapest of all, but a vector is only refreshed once per epoch.
 
 Paper:   Wu et al., "Unsupervised Feature Learning via Non-Parametric Instance Discrimination", 2018.
 Loss:    -log softmax of cosine / temperature over the bank, or over the image's own vector and sampled ones.
@@ -52,11 +52,11 @@ class InstDisc(Method):
         self.negatives, self.bank_momentum = negatives, bank_momentum
 
     def prepare(self, pixels: Tensor) -> None:
-        """A place in the bank for every image."""
+        """A vector in the bank for every image."""
         self.bank = Bank(len(pixels), self.head_outputs)
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """One view, which images these are, and which others to be told from."""
+        """One view, the rows of these images in the bank, and the rows of sampled negatives."""
         assert draw.rows is not None
         sampled = (draw.shared("negatives", self.negatives) * len(self.bank.vectors)).long()
         return [augmented_view(images, POLICIES[self.view], draw), draw.rows, sampled]

@@ -65,7 +65,7 @@ class MoCo(Method):
         self.whole_batch_norm = splits == 1
 
     def prepare(self, pixels: Tensor) -> None:  # noqa: ARG002
-        """Processes that share a batch must each have as many splits of it."""
+        """The splits must be divisible among the processes that share a batch."""
         ranks = distributed.world_size()
         if self.splits > 1 and self.splits % ranks:
             raise UserError(f"splits: {self.splits} cannot be divided among {ranks} processes; give a multiple")
@@ -96,7 +96,7 @@ class MoCo(Method):
 
     @torch.no_grad()
     def _keys(self, images: Tensor, shuffle: Tensor | None = None) -> Tensor:
-        """Where there are splits, keys fall into others than queries do, so that batch norm cannot give pairs away."""
+        """With splits, keys are shuffled into other splits than queries, so that batch norm cannot reveal the pairs."""
         if shuffle is None:
             return nn.functional.normalize(self.averaged(images), dim=1)
         mixed = self._in_splits(self.averaged, distributed.local_rows(distributed.gather(images)[shuffle]))

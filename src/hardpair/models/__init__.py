@@ -1,12 +1,8 @@
 """Encoders, heads, moving averages and memories: the parts methods are made of."""
 
-from hardpair.models.average import average_into, averaged_copy
-from hardpair.models.classifier import Classifier, set_norm_momentum
-from hardpair.models.colour_streams import ColourStreams
-from hardpair.models.encoder import Encoder, build_encoder
-from hardpair.models.heads import build_head, mlp
-from hardpair.models.memory import Bank, Queue
-from hardpair.models.patch_grid import PatchGrid
+from hardpair.models.encoder import ColourStreams, Encoder, PatchGrid, build_encoder
+from hardpair.models.heads import Classifier, build_head, mlp, set_norm_momentum
+from hardpair.models.memory import Bank, Queue, average_into, averaged_copy
 from hardpair.models.saved import (
     fingerprint,
     load_encoder,

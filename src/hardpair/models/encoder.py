@@ -1,16 +1,16 @@
-"""Encoders: ResNets of any depth and width (trunks.py), alone, side by side, or on patches."""
+"""Encoders: ResNets of any depth and width (resnets.py), alone, as two colour streams (CMC), or on patches (CPC)."""
 
 import functools
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from hardpair.errors import UserError, nearest, require_range
-from hardpair.models.colour_streams import ColourStreams
 from hardpair.models.narrow_strides import guard_narrow_strides
-from hardpair.models.patch_grid import PatchGrid
+from hardpair.pixels import MEAN, STD
 
-DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many a stage
+DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many per stage
     "resnet10": (False, (1, 1, 1, 1)),
     "resnet14": (True, (1, 1, 1, 1)),
     "resnet18": (False, (2, 2, 2, 2)),
@@ -32,7 +32,7 @@ class Encoder(nn.Module):
         self.trunk = trunk
         self.settings = settings
         self.num_features = num_features
-        self.step = 0  # how long it was trained
+        self.step = 0  # of pretraining, when it was saved
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features."""
@@ -67,13 +67,13 @@ def build_encoder(
     bottlenecks, layers = DEPTHS[name]
     if sk and not bottlenecks:
         raise UserError(f"sk: selective kernels replace the middle of a bottleneck, and {name} has none; try resnet50")
-    from hardpair.models import trunks  # here, since timm takes two seconds to import
+    from hardpair.models import resnets  # here, since timm takes two seconds to import
 
     settings = {"name": name, "width": width, "small_images": small_images}
     if sk:
-        trunk = trunks.trunk_with_selective_kernels(layers, width, small_images=small_images)
+        trunk = resnets.selective_resnet(layers, width, small_images=small_images)
         return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
-    plain = functools.partial(trunks.plain_trunk, layers, bottlenecks=bottlenecks, small_images=small_images)
+    plain = functools.partial(resnets.plain_resnet, layers, bottlenecks=bottlenecks, small_images=small_images)
     if colour_streams:
         luminance, colour = (plain(width / 2, inputs=inputs) for inputs in (1, 2))
         features = luminance.num_features + colour.num_features
@@ -83,3 +83,61 @@ def build_encoder(
         return Encoder(PatchGrid(trunk, patch), trunk.num_features, {**settings, "patch": patch})
     trunk = plain(width)
     return Encoder(trunk, trunk.num_features, settings)
+
+
+# YDbDr, the colour space of CMC's improved form, and its mean and standard deviation on ImageNet. It is linear in
+# RGB, so that undoing our normalisation, changing the space and normalising anew are one affine map.
+YDBDR = ((0.299, 0.587, 0.114), (-0.450, -0.883, 1.333), (-1.333, 1.116, 0.217))
+YDBDR_MEAN = (0.457, -0.082, -0.052)
+YDBDR_STD = (0.5, 1.331, 1.333)
+
+
+class ColourStreams(nn.Module):
+    """Normalised RGB (N, 3, H, W) → features of luminance and of colour, side by side (CMC)."""
+
+    matrix: Tensor
+    offset: Tensor
+
+    def __init__(self, luminance: nn.Module, colour: nn.Module) -> None:
+        super().__init__()
+        self.luminance, self.colour = luminance, colour
+        space, spread = torch.tensor(YDBDR), torch.tensor(YDBDR_STD)[:, None]
+        matrix = space * torch.tensor(STD) / spread
+        offset = (space @ torch.tensor(MEAN) - torch.tensor(YDBDR_MEAN)) / spread[:, 0]
+        # Constants, not weights: they follow the device and stay out of the saved encoder.
+        self.register_buffer("matrix", matrix[:, :, None, None], persistent=False)
+        self.register_buffer("offset", offset, persistent=False)
+
+    def streams(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of the luminance (N, D) and of the two colour channels (N, D)."""
+        converted = nn.functional.conv2d(images, self.matrix, self.offset)
+        return self.luminance(converted[:, :1]), self.colour(converted[:, 1:])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Both streams, (N, 2 D)."""
+        return torch.cat(self.streams(images), dim=1)
+
+
+class PatchGrid(nn.Module):
+    """Images (N, 3, H, W) → the mean of the features (N, D) of a grid of patches that overlap by half (CPC)."""
+
+    def __init__(self, trunk: nn.Module, patch: int) -> None:
+        super().__init__()
+        self.trunk, self.patch = trunk, patch
+
+    def side(self, image_size: int) -> int:
+        """Patches along a side of an image."""
+        return max(0, (image_size - self.patch) // (self.patch // 2) + 1)
+
+    def grid(self, images: Tensor) -> Tensor:
+        """One feature vector per patch: (N, D, rows, columns)."""
+        stride = self.patch // 2
+        cut = images.unfold(2, self.patch, stride).unfold(3, self.patch, stride)  # (N, 3, rows, columns, P, P)
+        count, channels, rows, columns = cut.shape[:4]
+        patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels, self.patch, self.patch)
+        features: Tensor = self.trunk(patches)
+        return features.view(count, rows, columns, -1).permute(0, 3, 1, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The mean of the grid."""
+        return self.grid(images).mean(dim=(2, 3))

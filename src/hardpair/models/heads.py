@@ -1,11 +1,13 @@
-"""Heads: what methods put on top of an encoder while it trains."""
+"""Heads: what stands on top of an encoder while it trains, without labels or with them."""
 
+import copy
 from itertools import pairwise
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from hardpair.errors import require_range
+from hardpair.models.encoder import Encoder
 
 
 def build_head(inputs: int, *, hidden: int, outputs: int) -> nn.Module:
@@ -40,3 +42,34 @@ def mlp(
 def _layer(inputs: int, outputs: int, batch_norm: bool) -> nn.Sequential:
     linear = nn.Linear(inputs, outputs, bias=not batch_norm)  # batch norm brings its own offset
     return nn.Sequential(linear, *([nn.BatchNorm1d(outputs)] if batch_norm else []), nn.ReLU(inplace=True))
+
+
+class Classifier(nn.Module):
+    """A copy of an encoder, optionally the first layer of its head, and a linear layer that starts at zero."""
+
+    def __init__(self, encoder: Encoder, classes: int, head_layer: nn.Sequential | None = None) -> None:
+        super().__init__()
+        self.encoder = copy.deepcopy(encoder)
+        self.head_layer = copy.deepcopy(head_layer) if head_layer is not None else nn.Identity()
+        self.linear = nn.Linear(encoder.num_features if head_layer is None else widths(head_layer)[1], classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (N, C) of normalised images."""
+        logits: Tensor = self.linear(self.head_layer(self.encoder(images)))
+        return logits
+
+
+def widths(head_layer: nn.Sequential) -> tuple[int, int]:
+    """Inputs and outputs of a head's layer."""
+    linear = head_layer[0]
+    assert isinstance(linear, nn.Linear)
+    return linear.in_features, linear.out_features
+
+
+def set_norm_momentum(network: nn.Module, momentum: float) -> None:
+    """Set the momentum of every batch norm's running statistics."""
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.momentum = momentum

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from hardpair import distributed
 from hardpair.errors import UserError, shown
 from hardpair.files import read_json, write_atomically
-from hardpair.models.classifier import Classifier
 from hardpair.models.encoder import Encoder, build_encoder
-from hardpair.models.heads import mlp
+from hardpair.models.heads import Classifier, mlp
 
 HEAD_FILE = "head_layer.safetensors"
 log = logging.getLogger(__name__)

@@ -1,7 +1,81 @@
-"""Recipes: named, complete descriptions of a pretraining run."""
+"""Recipes: named, complete descriptions of a pretraining run.
 
-from hardpair.recipes.named import FAMILIES, RECIPES, describe_recipe, find_recipe, with_method
+A name is ``family/method``, ``paper`` (the paper to the letter), or one of ImageNet's larger encoders. The docstring of
+a recipe gives its command, its cost and its score.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+
+from hardpair.errors import UserError, nearest
+from hardpair.methods import METHODS
+from hardpair.recipes import cifar10, demo, imagenet
 from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
+
+FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
+_FUNCTIONS: dict[str, Callable[[], Recipe]] = {
+    "paper": demo.paper,
+    **{
+        f"{family}/{method}": vars(module)[method]
+        for family, module in FAMILIES.items()
+        for method in [*METHODS, SUPERVISED]
+        if method in vars(module)
+    },
+}
+_LARGE = {large.name: large for large in imagenet.LARGE_ENCODERS}
+RECIPES: dict[str, Recipe] = {
+    **{name: make() for name, make in _FUNCTIONS.items()},
+    **{name: large.recipe() for name, large in _LARGE.items()},
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of that name; a family alone means its HNPM.
+
+    A method for which a family has no recipe gets the family's data, encoder and schedule with its own defaults.
+    """
+    name = f"{name}/hnpm" if name in FAMILIES else name
+    family, _, method = name.partition("/")
+    if name not in RECIPES and family in FAMILIES and method in METHODS:
+        default: Recipe = FAMILIES[family].default(method)
+        return default
+    if name not in RECIPES:
+        raise UserError(f"recipe: there is no {name!r}{nearest(name, [*RECIPES, *FAMILIES])}")
+    return RECIPES[name]
+
+
+def with_method(recipe: Recipe, method: str) -> Recipe:
+    """The same family's recipe of another method; else the same recipe with that method's defaults."""
+    family = recipe.name.split("/")[0]
+    if family in FAMILIES and method in [*METHODS, SUPERVISED]:
+        return find_recipe(f"{family}/{method}")
+    return dataclasses.replace(recipe, method=method, settings={})
+
+
+def describe_recipe(name: str) -> str:
+    """What a recipe is, its command, its cost and its score."""
+    name = find_recipe(name).name
+    if name not in RECIPES:
+        return f"The conditions of {name.partition('/')[0]} with the defaults of the method; nobody has tuned it."
+    return _LARGE[name].describe() if name in _LARGE else inspect.cleandoc(_FUNCTIONS[name].__doc__ or "")
+
+
+def measured_score(name: str) -> str:
+    """The score measured here, with seeds and date, or "not run …": what the Score line says before its semicolon."""
+    return " ".join(describe_recipe(name).partition("Score:")[2].split()).partition(";")[0]
+
+
+def list_recipes() -> list[str]:
+    """One line per recipe, in columns: its name, its size and its measured score."""
+    table = [("recipe", "encoder and schedule", "measured score, top-1 in per cent")]
+    for name, recipe in RECIPES.items():
+        size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs, batch {recipe.batch_size}"
+        table.append((name, size, measured_score(name)))
+    widths = [max(len(row[column]) for row in table) for column in (0, 1)]
+    return [f"{name:{widths[0]}}  {size:{widths[1]}}  {score}" for name, size, score in table]
+
 
 __all__ = [
     "FAMILIES",
@@ -12,6 +86,7 @@ __all__ = [
     "check_field",
     "describe_recipe",
     "find_recipe",
+    "list_recipes",
     "method_settings",
     "with_method",
 ]

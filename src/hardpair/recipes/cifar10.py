@@ -1,6 +1,6 @@
 """Recipes for CIFAR-10 with the published settings of each method, one function each.
 
-All are made for a GPU and none has been run here in full: the scores are the published ones, of the source named.
+All are made for a GPU and none has been run here in full: scores are published ones, of the source named.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def hnpm() -> Recipe:
 
     Command:  hardpair pretrain cifar10/hnpm
     Cost:     5.5 forwards per image, 200 epochs.
-    Expected: not known yet.
+    Score:    not run here; nothing is published.
     """
     return _cifar10("hnpm", WORKING, epochs=200, clip=1.0)
 
@@ -34,7 +34,7 @@ def simclr() -> Recipe:
 
     Command:  hardpair pretrain cifar10/simclr
     Cost:     6 forwards per image, 1,000 epochs.
-    Expected: linear about 91 % (README of the official code).
+    Score:    not run here; published: linear about 91 % (README of the official code).
     """
     return _cifar10("simclr", {"view": "cifar", "temperature": 0.5}, **_SIMCLR)
 
@@ -44,7 +44,7 @@ def simclrv2() -> Recipe:
 
     Command:  hardpair pretrain cifar10/simclrv2
     Cost:     6 forwards per image, 1,000 epochs.
-    Expected: not known.
+    Score:    not run here; nothing is published.
     """
     return _cifar10("simclrv2", {"view": "cifar", "temperature": 0.5}, **_SIMCLR)
 
@@ -64,7 +64,7 @@ def moco() -> Recipe:
 
     Command:  hardpair pretrain cifar10/moco
     Cost:     4 forwards per image, 800 epochs.
-    Expected: knn 88.7 % (official demo, without the head's hidden layer).
+    Score:    not run here; published: kNN 88.7 % (official demo, without the head's hidden layer).
     """
     settings: dict[str, Setting] = {"view": "cifar", "temperature": 0.1, "queue": 4096, "momentum": 0.99, "splits": 8}
     return _cifar10("moco", settings, **_sgd(512, 800, 0.06, 5e-4))
@@ -75,7 +75,7 @@ def byol() -> Recipe:
 
     Command:  hardpair pretrain cifar10/byol
     Cost:     8 forwards per image, 800 epochs.
-    Expected: knn 91.0 % (lightly, with its own views and a constant momentum).
+    Score:    not run here; published: kNN 91.0 % (lightly, with its own views and a constant momentum).
     """
     settings: dict[str, Setting] = {"first_view": "byol_cifar_first", "second_view": "byol_cifar_second"}
     settings |= {"head_hidden": 1024, "momentum": 0.99}
@@ -87,7 +87,7 @@ def simsiam() -> Recipe:
 
     Command:  hardpair pretrain cifar10/simsiam
     Cost:     6 forwards per image, 800 epochs.
-    Expected: linear 91.8 % (paper).
+    Score:    not run here; published: linear 91.8 % (paper).
     """
     return _cifar10("simsiam", {"view": "cifar", "head_layers": 2}, **_sgd(512, 800, 0.06, 5e-4))
 
@@ -97,7 +97,7 @@ def cmc() -> Recipe:
 
     Command:  hardpair pretrain cifar10/cmc
     Cost:     about 2 forwards per image, 240 epochs.
-    Expected: not known.
+    Score:    not run here; nothing is published.
     """
     settings: dict[str, Setting] = {"temperature": 0.1, "negatives": 4096}
     return _cifar10("cmc", settings, **_sgd(128, 240, 0.03, 1e-4), schedule="steps")
@@ -108,7 +108,7 @@ def cpc() -> Recipe:
 
     Command:  hardpair pretrain cifar10/cpc
     Cost:     about 12 forwards per image, 1,000 epochs.
-    Expected: 84.5 % (Bolts, fine-tuned, a wider encoder).
+    Score:    not run here; published: 84.5 % (Bolts, fine-tuned, a wider encoder).
     """
     fields = {"batch_size": 64, "epochs": 1000, "learning_rate": 4e-5, "weight_decay": 1e-5}
     return _cifar10("cpc", {}, **fields)
@@ -119,7 +119,7 @@ def infomin() -> Recipe:
 
     Command:  hardpair pretrain cifar10/infomin
     Cost:     about 6 forwards per image, 800 epochs.
-    Expected: not known.
+    Score:    not run here; nothing is published.
     """
     return _cifar10("infomin", {"queue": 4096, "momentum": 0.99}, **_sgd(512, 800, 0.06, 5e-4))
 
@@ -129,7 +129,7 @@ def instdisc() -> Recipe:
 
     Command:  hardpair pretrain cifar10/instdisc
     Cost:     3 forwards per image, 200 epochs.
-    Expected: knn about 80 % (paper).
+    Score:    not run here; published: kNN about 80 % (paper).
     """
     settings: dict[str, Setting] = {"view": "instdisc_cifar", "temperature": 0.1, "negatives": 0}
     return _cifar10("instdisc", settings, **_sgd(128, 200, 0.03, 5e-4), schedule="steps")
@@ -140,7 +140,7 @@ def supervised() -> Recipe:
 
     Command:  hardpair pretrain cifar10/supervised
     Cost:     3 forwards per image, 200 epochs.
-    Expected: about 95 % in the literature.
+    Score:    not run here; published: about 95 %.
     """
     return _cifar10("supervised", {}, **_sgd(128, 200, 0.1, 5e-4))
 

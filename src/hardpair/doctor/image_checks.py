@@ -1,4 +1,4 @@
-"""Whether a set of images is what its owner believes: readable, without repetitions, without leaks, balanced."""
+"""Checks of a data set: unreadable files, duplicates, training images among the test images, sizes of classes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,19 +17,20 @@ from hardpair.data.layout import beside_classes, list_split
 from hardpair.data.names import NAMES, as_folder
 from hardpair.data.packed import is_packed, open_packed, read_index
 from hardpair.data.packed.index import QUARANTINE
-from hardpair.doctor.finding import Finding, bad, good, warning
+from hardpair.doctor import Finding, bad, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError, printable
 from hardpair.words import several
 
 SIZE = 32  # pixels; images that are equal at this size are equal
 MOST = 10_000  # files of a split that are opened
+LISTED = 5  # names in a finding; how many more there are is said
 UNBALANCED = 10  # largest class ÷ smallest
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was seen of a split."""
+class LookedAt:
+    """A split, or a random part of it, as it was found."""
 
     count: int  # images or files it has
     looked_at: int  # of them, the unreadable included
@@ -40,13 +41,13 @@ class Look:
     files: Sequence[str] = ()  # names of all, where they come from files
 
     def part(self) -> str:
-        """What has to be said where not all was seen."""
+        """Says so if only a part was looked at."""
         whole = self.looked_at == self.count
         return "" if whole else f" among the {self.looked_at:,} of {self.count:,} that were looked at"
 
 
 def check_images(options: Doctor) -> Iterator[Finding]:
-    """How many, files that cannot be used, repeated images, sizes of classes, images in both splits."""
+    """How many there are, unusable files, duplicates, sizes of classes, and images in both splits."""
     if options.data is None:
         return
     if options.data.partition(":")[0] == "cifar10" and not (options.data_root / CIFAR10_FOLDER).exists():
@@ -58,7 +59,7 @@ def check_images(options: Doctor) -> Iterator[Finding]:
     if (folder := _folder_if_packed(options.data)) is not None:
         yield _packed(folder)
     yield _unusable(train, "train")
-    yield _repeated(train)
+    yield _duplicates(train)
     yield _balance(train)
     try:
         test = _look(options.data, "test", options.data_root)
@@ -69,7 +70,7 @@ def check_images(options: Doctor) -> Iterator[Finding]:
     yield _leaks(train, test)
 
 
-def _look(data: str, split: Split, root: Path) -> Look:
+def _look(data: str, split: Split, root: Path) -> LookedAt:
     if data.partition(":")[0] in NAMES:
         return _look_at_set(data, split, root)
     folder = _folder_if_packed(data)
@@ -81,33 +82,33 @@ def _folder_if_packed(data: str) -> Path | None:
     return None if named or not is_packed(folder := as_folder(data)) else folder
 
 
-def _look_at_set(data: str, split: Split, root: Path) -> Look:
-    """All of it: nothing has to be decoded."""
+def _look_at_set(data: str, split: Split, root: Path) -> LookedAt:
+    """All images: nothing has to be decoded."""
     images = open_images(data, split, size=SIZE, root=root)
     names = [f"{split} image {row}" for row in range(len(images))]
     hashes = _by_hash(images.pixels.numpy(), names)
-    return Look(len(images), len(images), hashes, [], images.labels, images.classes)
+    return LookedAt(len(images), len(images), hashes, [], images.labels, images.classes)
 
 
-def _look_at_folder(data: str, split: Split) -> Look:
-    """Of many files some, drawn by chance but always the same."""
+def _look_at_folder(data: str, split: Split) -> LookedAt:
+    """At most MOST files, drawn at random with a fixed seed."""
     listing = list_split(as_folder(data), split)
     rows = epoch_order(len(listing.names), seed=0, epoch=0)[:MOST].sort().values.tolist()
     drawn = replace(listing, names=[listing.names[row] for row in rows])
     pixels = np.empty((len(rows), 3, SIZE, SIZE), dtype=np.uint8)
     usable, skipped = decode_all(drawn, pixels, f"{data}/{split}")
     hashes = _by_hash(pixels[: len(usable)], [printable(f"{listing.root.name}/{drawn.names[row]}") for row in usable])
-    return Look(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes, listing.names)
+    return LookedAt(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes, listing.names)
 
 
-def _look_at_packed(folder: Path, split: Split) -> Look:
-    """Of many images some, as they were packed; what could not be used was left out then."""
+def _look_at_packed(folder: Path, split: Split) -> LookedAt:
+    """At most MOST images, as they were packed; unusable files were left out then."""
     images = open_packed(folder, split, read_index(folder).size)
     rows = epoch_order(len(images), seed=0, epoch=0)[:MOST].sort().values
     drawn = images.select(rows)
     pixels = (image.numpy() for batch in drawn.batches(256) for image in batch)
     hashes = _by_hash(pixels, [printable(f"{split}/{name}") for name in drawn.files])
-    return Look(len(images), len(rows), hashes, [], images.labels, images.classes, images.files)
+    return LookedAt(len(images), len(rows), hashes, [], images.labels, images.classes, images.files)
 
 
 def _by_hash(pixels: Iterable[NDArray[np.uint8]], names: list[str]) -> dict[bytes, list[str]]:
@@ -117,7 +118,7 @@ def _by_hash(pixels: Iterable[NDArray[np.uint8]], names: list[str]) -> dict[byte
     return found
 
 
-def _count(train: Look) -> Finding:
+def _count(train: LookedAt) -> Finding:
     classes = f"of {len(train.classes)} classes" if train.classes else "without labels"
     return good("images", f"{several(train.count, 'training image')} {classes}")
 
@@ -129,46 +130,53 @@ def _packed(folder: Path) -> Finding:
     return good("packed", f"squares of {index.size} px{left_out}; hardpair pack --check {folder} looks for damage")
 
 
-def _unusable(look: Look, split: Split) -> Finding:
+def _unusable(look: LookedAt, split: Split) -> Finding:
     """Training refuses a folder of which too many files are left out."""
     check = f"{split} files"
     if not look.skipped:
         return good(check, f"all can be used{look.part()}")
-    first = "; ".join(look.skipped[:3]) + "; …" * (len(look.skipped) > 3)
-    found = f"{several(len(look.skipped), 'file')} cannot be used{look.part()}: {first}"
+    found = f"{several(len(look.skipped), 'file')} cannot be used{look.part()}: {_listed(look.skipped)}"
     if len(look.skipped) > MOST_SKIPPED * look.looked_at:
         return bad(check, found, f"mend or remove them: a split with more than {MOST_SKIPPED:.0%} is refused")
     return warning(check, found, "they will be left out; mend or remove them")
 
 
-def _repeated(train: Look) -> Finding:
-    repeated = [names for names in train.names.values() if len(names) > 1]
-    if not repeated:
+def _duplicates(train: LookedAt) -> Finding:
+    groups = [names for names in train.names.values() if len(names) > 1]
+    if not groups:
         return good("duplicates", f"no training image appears twice{train.part()}")
-    spare, (first, second, *_) = sum(len(names) - 1 for names in repeated), repeated[0]
-    found = f"{several(spare, 'training image')} too many{train.part()}; {second}, for one, is {first}"
+    copies = several(sum(len(names) - 1 for names in groups), "training image")
+    found = f"{copies} too many{train.part()}: {_listed([_listed(names, ' = ') for names in groups])}"
     return warning("duplicates", found, "remove them: a method would push an image away from itself")
 
 
-def _leaks(train: Look, test: Look) -> Finding:
+def _leaks(train: LookedAt, test: LookedAt) -> Finding:
     part = train.part() or test.part()
     shared = [digest for digest in test.names if digest in train.names]
     if not shared:
         return good("leaks", f"none of {several(test.count, 'test image')} is a training image{part}")
     count = sum(len(test.names[digest]) for digest in shared)
-    here, there = test.names[shared[0]][0], train.names[shared[0]][0]
-    found = f"{count:,} of {several(test.count, 'test image')} also to train on{part}; {here}, for one, is {there}"
+    pairs = [f"{test.names[digest][0]} = {train.names[digest][0]}" for digest in shared]
+    found = f"{count:,} of {several(test.count, 'test image')} also to train on{part}: {_listed(pairs)}"
     return bad("leaks", found, "remove them from one side: scores on them are too good")
 
 
-def _balance(train: Look) -> Finding:
+def _listed(words: Sequence[str], separator: str = "; ") -> str:
+    """The first few, and how many more there are."""
+    more = len(words) - LISTED
+    return separator.join([*words[:LISTED], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _balance(train: LookedAt) -> Finding:
     if train.labels is None and (why := beside_classes(train.files)):
         return warning("balance", f"no labels{why}", "move them; pretraining needs no labels, evaluation does")
     if train.labels is None:
         return good("balance", "no labels; pretraining needs none, evaluation does")
     counts = train.labels.bincount(minlength=len(train.classes))
     least, most = int(counts.argmin()), int(counts.argmax())
-    found = f"{int(counts[least]):,} ({train.classes[least]}) to {int(counts[most]):,} ({train.classes[most]}) a class"
+    found = (
+        f"{int(counts[least]):,} ({train.classes[least]}) to {int(counts[most]):,} ({train.classes[most]}) per class"
+    )
     if least == most:
         return good("balance", f"{int(counts[most]):,} of each class")
     if counts[most] > UNBALANCED * counts[least]:

@@ -7,9 +7,8 @@ import pytest
 from noise_photos import write_photos
 from PIL import Image
 
-from hardpair.doctor import images
-from hardpair.doctor.finding import Finding
-from hardpair.doctor.images import check_images
+from hardpair.doctor import Finding, image_checks
+from hardpair.doctor.image_checks import check_images
 from hardpair.doctor.options import Doctor
 
 
@@ -40,13 +39,21 @@ def test_broken_files_copies_and_leaks(photos):
     assert found["train files"].found == "1 file cannot be used: heads/7.png: not a JPEG, PNG, WebP, BMP or GIF image"
     assert found["test files"].level == "good"
     assert found["duplicates"].level == "warning"
-    assert found["duplicates"].found == (
-        "1 training image too many; train/tails/copy.bmp, for one, is train/heads/3.png"
-    )
+    assert found["duplicates"].found == "1 training image too many: train/heads/3.png = train/tails/copy.bmp"
     assert found["leaks"].level == "bad"
-    assert found["leaks"].found == (
-        "1 of 41 test images also to train on; test/tails/leak.png, for one, is train/tails/5.png"
-    )
+    assert found["leaks"].found == "1 of 41 test images also to train on: test/tails/leak.png = train/tails/5.png"
+
+
+def test_five_groups_of_duplicates_are_named_and_the_others_counted(photos):
+    for place in range(7):
+        for copy in range(6 if place == 0 else 1):
+            shutil.copy(photos / f"train/heads/{place}.png", photos / f"train/tails/copy-{place}-{copy}.png")
+    words = look(photos)["duplicates"].found
+    assert words.startswith("12 training images too many: train/heads/0.png = train/tails/copy-0-0.png = ")
+    groups = words.partition(": ")[2].split("; ")
+    assert groups[0].endswith("= and 2 more")
+    assert groups[4] == "train/heads/4.png = train/tails/copy-4-0.png"
+    assert groups[5:] == ["and 2 more"]
 
 
 def test_as_many_broken_files_as_training_refuses(photos):
@@ -55,11 +62,11 @@ def test_as_many_broken_files_as_training_refuses(photos):
     finding = look(photos)["train files"]
     assert finding.level == "bad"
     assert finding.found.startswith("16 files cannot be used: heads/0.png: ")
-    assert finding.found.endswith("; …")
+    assert finding.found.endswith("; and 11 more")
 
 
 def test_of_many_files_some_are_looked_at_and_it_says_so(photos, monkeypatch):
-    monkeypatch.setattr(images, "MOST", 30)
+    monkeypatch.setattr(image_checks, "MOST", 30)
     found = look(photos)
     assert found["images"].found == "300 training images of 2 classes"
     part = "among the 30 of 300 that were looked at"
@@ -72,7 +79,7 @@ def test_small_classes(photos):
     for place in range(14, 150):
         (photos / f"train/tails/{place}.png").unlink()
     finding = look(photos)["balance"]
-    assert (finding.level, finding.found) == ("warning", "14 (tails) to 150 (heads) a class")
+    assert (finding.level, finding.found) == ("warning", "14 (tails) to 150 (heads) per class")
 
 
 def test_pictures_without_labels(photos):
