@@ -26,8 +26,8 @@ FORMAT = 1  # raise it when plain views or the pooling change
 def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
     """Features of the plain images, float32 (N, num_features) on the CPU, memory mapped from the cache.
 
-    Kept by what the encoder and the images are, not by where they lie. Two evaluations at once may both compute
-    them; each writes a file of its own, and the last to finish gives its file the name. Processes that judge together
+    The file is named by the hash of every weight and pixel. Two evaluations at once may both compute
+    them; each writes a file of its own, and the last to finish gives its file the name. Several ranks
     share the work, and all get all features.
     """
     shape = (len(images), encoder.num_features)
