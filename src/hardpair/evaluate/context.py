@@ -152,7 +152,9 @@ def no_labels(images: Images) -> UserError:
         why = f"has one class folder ({folders.pop()}), and evaluation needs at least two classes"
     else:
         why = f"has no labels{beside_classes(images.files)}"
-    return UserError(f"{images.name}: {why}; give labelled images, one folder per class, with --data FOLDER")
+    return UserError(
+        f"{images.name}: {why}; give labelled images of your own, one folder per class, with --data FOLDER"
+    )
 
 
 def random_like(encoder: Encoder, *, seed: int, device: torch.device) -> Encoder:
