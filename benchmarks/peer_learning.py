@@ -28,7 +28,7 @@ from peer.scores import Line, matching, read_lines, table
 from peer.training import CPU, judge, train_lightly, train_ours
 
 from hardpair.data import Images, open_images
-from hardpair.evaluate.control import random_like
+from hardpair.evaluate.context import random_like
 from hardpair.files import append_json, commit
 from hardpair.models import Encoder, build_encoder
 from hardpair.recipes import Recipe, find_recipe

@@ -1,4 +1,4 @@
-"""Logistic regression over 45 strengths: ours beside scikit-learn's, in time and in the minimum reached.
+"""Logistic regression over 45 penalties: ours beside scikit-learn's, in time and in the minimum reached.
 
     python benchmarks/regression.py                          10,000 features of 512 numbers, 100 classes; some minutes
     python benchmarks/regression.py --images 1000 --width 64 --classes 10        in short
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from hardpair.evaluate.logistic import regression_path
-from hardpair.evaluate.transfer import STRENGTHS
+from hardpair.evaluate.transfer import PENALTIES
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,18 @@ def make(options: Options) -> tuple[Tensor, Tensor]:
     return torch.relu(hidden @ mixing / options.width**0.5 + 0.1), labels
 
 
-def objective(features: Tensor, labels: Tensor, weight: Tensor, strength: float) -> float:
+def objective(features: Tensor, labels: Tensor, weight: Tensor, penalty: float) -> float:
     """What both minimise, in double precision."""
     scores = features.double() @ weight[:-1].double() + weight[-1].double()
-    return float(cross_entropy(scores, labels) + strength / 2 * weight[:-1].double().square().sum())
+    return float(cross_entropy(scores, labels) + penalty / 2 * weight[:-1].double().square().sum())
 
 
 def scikit_learns(features: Tensor, labels: Tensor) -> list[Tensor]:
-    """Weights for each strength."""
+    """Weights for each penalty."""
     fit = LogisticRegression(warm_start=True, max_iter=5000)
     rows, truth, weights = features.numpy(), labels.numpy(), []
-    for strength in STRENGTHS:
-        fit.C = 1 / (strength * len(features))
+    for penalty in PENALTIES:
+        fit.C = 1 / (penalty * len(features))
         fit.fit(rows, truth)
         weights.append(torch.from_numpy(np.concatenate([fit.coef_.T, fit.intercept_[None]])))
     return weights
@@ -71,9 +71,9 @@ def main() -> None:
     """Time both, compare the minima, print the ratio."""
     options = tyro.cli(Options, description=__doc__)
     features, labels = make(options)
-    regression_path(features[:100], labels[:100], STRENGTHS[:2])  # the first call is slower than the rest
+    regression_path(features[:100], labels[:100], PENALTIES[:2])  # the first call is slower than the rest
     began = time.perf_counter()
-    ours = regression_path(features, labels, STRENGTHS)
+    ours = regression_path(features, labels, PENALTIES)
     our_seconds = time.perf_counter() - began
     print(f"ours: {our_seconds:.1f} s", flush=True)
     began = time.perf_counter()
@@ -82,8 +82,8 @@ def main() -> None:
         theirs = scikit_learns(features, labels)
     their_seconds = time.perf_counter() - began
     excess = [
-        objective(features, labels, a, strength) - objective(features, labels, b, strength)
-        for a, b, strength in zip(ours, theirs, STRENGTHS, strict=True)
+        objective(features, labels, a, penalty) - objective(features, labels, b, penalty)
+        for a, b, penalty in zip(ours, theirs, PENALTIES, strict=True)
     ]
     result = {
         "images": options.images,

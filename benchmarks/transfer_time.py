@@ -16,10 +16,11 @@ import tyro
 from record import record
 
 from hardpair.data.transfer import MissingSetError, open_transfer
+from hardpair.evaluate.context import Context, Settings
 from hardpair.evaluate.features import features_of, outputs
-from hardpair.evaluate.transfer import Transfer, transfer_trials
-from hardpair.evaluate.trial import Bench
+from hardpair.evaluate.transfer import transfer_tasks
 from hardpair.models import Encoder, build_encoder, load_encoder
+from hardpair.options import Transferred
 
 CPU = torch.device("cpu")
 
@@ -53,13 +54,13 @@ def main() -> None:
         return
     outputs(encoder, parts[0], CPU)  # the first pass is slower than the rest
     extraction = timed(lambda: [features_of(encoder, part, CPU) for part in parts])
-    bench = Bench(
+    context = Context(
         options.run or Path(), encoder, source="", size=options.image_size, seed=0, on="test",
         root=options.data_root, device=CPU, say=lambda _: None,
     )  # fmt: skip
-    (trial,) = transfer_trials(bench, Transfer(("flowers102",)), {})
+    (task,) = transfer_tasks(context, Settings(transferred=Transferred(sets=("flowers102",))))
     score = {}
-    whole = timed(lambda: score.update(trial.judge(encoder).metrics))
+    whole = timed(lambda: score.update(task.measure(encoder).metrics))
     result = {
         "images": sum(map(len, parts)),
         "image_size": options.image_size,

@@ -46,8 +46,8 @@ def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def _own_cache(_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDPAIR_CACHE", str(next(_caches)))
-    if (judges := sys.modules.get("hardpair.evaluate.run")) is not None:
-        judges.CONTROLS.clear()
+    if (evaluate := sys.modules.get("hardpair.evaluate.evaluate")) is not None:
+        evaluate.CONTROLS.clear()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hardpair.data import Images
-from hardpair.evaluate.tuned import FineTuner
+from hardpair.evaluate.finetune import FineTuner
 from hardpair.models import Classifier
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.step import Done, Stepper

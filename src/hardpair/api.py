@@ -17,9 +17,8 @@ from torch import Tensor
 from hardpair import distributed, train
 from hardpair.data import open_images
 from hardpair.errors import UserError, nearest
-from hardpair.evaluate import evaluate_run
+from hardpair.evaluate import Settings, evaluate_run
 from hardpair.evaluate.features import features_of
-from hardpair.evaluate.run import Settings
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method

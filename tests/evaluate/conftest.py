@@ -1,4 +1,4 @@
-"""A finished run for a test to judge."""
+"""A finished run for a test to evaluate."""
 
 import shutil
 from pathlib import Path

@@ -1,30 +1,28 @@
-"""Judging a whole run, as the command does."""
+"""Evaluating a whole run, as the command does; on several ranks too."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
+from evaluating import CPU, evaluate, evaluate_on_ranks
+from noise_photos import write_photos
 from PIL import Image
+from together import together
 
-from hardpair import load_encoder
+from hardpair import distributed, load_encoder
 from hardpair.data import open_images
 from hardpair.errors import UserError
-from hardpair.evaluate import Settings, evaluate_run
-from hardpair.evaluate.control import random_like
+from hardpair.evaluate import Settings
+from hardpair.evaluate.context import random_like
 from hardpair.evaluate.features import features_of, outputs
+from hardpair.options import Knn
 from hardpair.train.step import fresh_encoder
-
-CPU = torch.device("cpu")
-
-
-def judge(run, protocols=("knn", "linear"), **changes):
-    options = {"data_root": run, "device": CPU, "say": lambda _: None, **changes}
-    return evaluate_run(run, protocols, **options)
 
 
 def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
-    said = []
-    scores = judge(run, settings=Settings(knn={"k": 50}), say=said.append)
+    scores, said = evaluate(run, "knn", "linear", settings=Settings(Knn(k=50)))
     assert [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()] == json.loads(
         json.dumps(scores)
     )
@@ -53,7 +51,7 @@ def test_scores_carry_their_whole_protocol_and_control(run, small_recipe):
 def test_long_work_says_how_far_it_is_and_of_which_encoder(run, monkeypatch, capsys):
     for name in ("QUIET_SECONDS", "LINE_SECONDS"):
         monkeypatch.setattr(f"hardpair.data.progress.{name}", 0)
-    judge(run, ["linear"])
+    evaluate(run, "linear")
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("regression on 800 images: 8%  left ") for line in lines)
     labels = {line.rpartition(": ")[0] for line in (text.partition("%")[0] for text in lines)}
@@ -69,8 +67,8 @@ def test_validation_never_touches_the_test_images(run, monkeypatch):
         opened.append(split)
         return open_images(data, split, **options)
 
-    monkeypatch.setattr("hardpair.evaluate.trial.open_images", spy)
-    score = judge(run, ["knn"], on="validation")[0]
+    monkeypatch.setattr("hardpair.evaluate.context.open_images", spy)
+    (score,), _ = evaluate(run, "knn", on="validation")
     assert set(opened) == {"train"}
     assert score["on"] == "validation"
     assert score["data"]["train"]["images"] == 800
@@ -79,7 +77,7 @@ def test_validation_never_touches_the_test_images(run, monkeypatch):
 
 
 def test_scores_are_added_and_repeat(run):
-    first, second = judge(run, ["knn"])[0], judge(run, ["knn"])[0]
+    ((first,), _), ((second,), _) = evaluate(run, "knn"), evaluate(run, "knn")
     assert first["metrics"] == second["metrics"]
     assert first["control"] == second["control"]
     assert len((run / "scores.jsonl").read_text().splitlines()) == 2
@@ -111,16 +109,72 @@ def test_control_has_the_same_shape_and_is_as_training_would_begin(run, small_re
     assert not torch.equal(next(control.parameters()), next(encoder.parameters()))
 
 
-def test_unlabelled_images_cannot_judge(run, tmp_path):
+def test_unlabelled_images_are_refused(run, tmp_path):
     for split in ("train", "test"):
         (tmp_path / "flat" / split).mkdir(parents=True)
         for k in range(4):
             Image.new("RGB", (16, 16), (k, 0, 0)).save(tmp_path / "flat" / split / f"{k}.png")
-    with pytest.raises(UserError, match="no labels"):
-        judge(run, data=str(tmp_path / "flat"))
+    with pytest.raises(UserError, match=r"no labels.*--data FOLDER"):
+        evaluate(run, "knn", data=str(tmp_path / "flat"))
     assert not (run / "scores.jsonl").exists()
 
 
 def test_no_run_is_one_line(tmp_path):
     with pytest.raises(UserError, match="holds no trained encoder"):
-        judge(tmp_path)
+        evaluate(tmp_path, "knn")
+
+
+def test_images_that_have_moved_are_one_line_that_names_data(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = json.loads((run / "recipe.json").read_text())
+    for name in ("gone", str(tmp_path / "gone")):
+        (run / "recipe.json").write_text(json.dumps({**recipe, "data": name}))
+        with pytest.raises(UserError, match=r"gone.*--data FOLDER"):
+            evaluate(run, "knn")
+    photos = write_photos(tmp_path / "photos")
+    (score,), _ = evaluate(run, "knn", data=str(photos))
+    assert score["data"]["test"]["name"] == "photos/test"
+    assert score["metrics"].keys() == {"top1"}  # fewer than ten classes
+
+
+def test_an_unknown_protocol_is_refused(run):
+    with pytest.raises(UserError, match=r"'smi'.*did you mean semi"):
+        evaluate(run, "smi")
+
+
+def test_labels_seen_in_training_are_mentioned(run):
+    recipe = json.loads((run / "recipe.json").read_text())
+    (run / "recipe.json").write_text(json.dumps({**recipe, "method": "supervised"}))
+    (score,), said = evaluate(run, "knn")
+    assert score["labels_seen"] is True
+    assert "labels_seen" in said[0]
+    with pytest.raises(UserError, match=r"semi: .* all the labels"):
+        evaluate(run, "semi")
+
+
+def scores_of(run: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
+    return [{name: line[name] for name in ("protocol", "metrics", "control", "chosen", "data")} for line in lines]
+
+
+@pytest.mark.slow
+def test_three_ranks_give_the_scores_of_one(finished_run, tmp_path):
+    """6,000 images are 20 and 4 batches of features, so the ranks do not have equally many of them."""
+    alone, shared = (shutil.copytree(finished_run, tmp_path / name) for name in ("alone", "shared"))
+    together(1, evaluate_on_ranks, alone, tmp_path / "one")
+    together(3, evaluate_on_ranks, shared, tmp_path / "three")
+    assert scores_of(shared) == scores_of(alone)
+    assert len(scores_of(shared)) == 2
+    assert (shared / "neighbours.json").read_bytes() == (alone / "neighbours.json").read_bytes()
+    files = [sorted(path.name for path in (tmp_path / cache / "features").iterdir()) for cache in ("one", "three")]
+    assert files[0] == files[1]
+    assert all(
+        (tmp_path / "one/features" / name).read_bytes() == (tmp_path / "three/features" / name).read_bytes()
+        for name in files[0]
+    )
+
+
+def test_a_network_is_trained_by_one_process(run, monkeypatch):
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    with pytest.raises(UserError, match=r"semi: .*torchrun"):
+        evaluate(run, "semi")

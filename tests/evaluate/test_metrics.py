@@ -1,13 +1,31 @@
 """Metrics against scikit-learn, and against slow references written from the definitions."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
 
-from hardpair.evaluate.metrics import average_precision_11, map_11, mean_per_class
+from hardpair.evaluate.metrics import accuracies, average_precision_11, map_11, mean_per_class, top_k
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 9999), k=st.integers(1, 7))
+def test_top_k_is_scikit_learns(seed, k):
+    rng = np.random.default_rng(seed)
+    scores, labels = rng.normal(size=(40, 6)), rng.integers(0, 6, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns that k ≥ classes is perfect, which is what we check
+        expected = 100 * top_k_accuracy_score(labels, scores, k=k, labels=range(6))
+    assert top_k(torch.tensor(scores), torch.tensor(labels), k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("classes", "metrics"), [(6, {"top1"}), (9, {"top1"}), (10, {"top1", "top5"})])
+def test_top_5_needs_ten_classes(classes, metrics):
+    assert accuracies(torch.rand(20, classes), torch.arange(20) % classes).keys() == metrics
 
 
 @settings(max_examples=30)

@@ -9,7 +9,7 @@ from hostile import DEEP, STEEP, within
 
 from hardpair.data import open_images
 from hardpair.errors import UserError
-from hardpair.evaluate.run import evaluate_run
+from hardpair.evaluate import evaluate_run
 from hardpair.files import read_json
 from hardpair.models import build_encoder, save_encoder
 from hardpair.recipes import Recipe, find_recipe

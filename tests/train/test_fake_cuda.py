@@ -13,13 +13,11 @@ from torch.nn.functional import normalize
 from hardpair.data import open_images
 from hardpair.evaluate.distill import distillation_loss
 from hardpair.evaluate.features import outputs
-from hardpair.evaluate.knn import vote
-from hardpair.evaluate.linear import Standardise
+from hardpair.evaluate.finetune import label_loss
+from hardpair.evaluate.knn import agreement, nearest, vote
+from hardpair.evaluate.linear import Probes, Standardise
 from hardpair.evaluate.logistic import predict
 from hardpair.evaluate.metrics import METRICS, accuracies
-from hardpair.evaluate.neighbours import agreement, nearest
-from hardpair.evaluate.probe import Probes
-from hardpair.evaluate.tuned import label_loss
 from hardpair.models import Classifier, build_encoder
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs

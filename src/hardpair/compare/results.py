@@ -8,10 +8,9 @@ from typing import Any
 
 from hardpair.compare.over_seeds import OverSeeds
 from hardpair.compare.plan import Job
-from hardpair.evaluate import knn, linear
-from hardpair.evaluate.on_features import all_settings
-from hardpair.evaluate.semi import FIRST
+from hardpair.evaluate.linear import REGRESSION
 from hardpair.files import read_json
+from hardpair.options import Knn, Tuned
 from hardpair.recipes import SUPERVISED
 from hardpair.recipes.tuning import PRESETS
 from hardpair.report.files import Record, Run, mapping, read_run
@@ -19,6 +18,7 @@ from hardpair.report.files import Record, Run, mapping, read_run
 JUDGED = ("knn", "linear")
 """The protocols of every comparison."""
 SEMI = ("semi", "semi_control")
+FIRST = Tuned().preset
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _as_usual(score: Record, share: float) -> bool:
     """Whether the settings are those that nobody has to give."""
     settings = mapping(score.get("settings"))
     if score["protocol"] != "semi":
-        return settings == _as_written(all_settings(knn if score["protocol"] == "knn" else linear, {}))
+        return settings == _as_written(asdict(Knn()) if score["protocol"] == "knn" else REGRESSION)
     batch = PRESETS[FIRST].candidates(score["labelled_images"], share=share)[0].batch_size
     usual = {**asdict(PRESETS[FIRST]), "preset": FIRST, "labels": share, "subset_seed": 0, "batch_size": batch}
     return _as_written(usual).items() <= settings.items()

@@ -18,8 +18,8 @@ from hardpair.data import Images, open_images
 from hardpair.data.layout import beside_classes
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, evaluate_run
-from hardpair.evaluate.semi import FewLabels
 from hardpair.files import commit, write_atomically
+from hardpair.options import Tuned
 from hardpair.train import pick_device, pretrain
 from hardpair.train.cost import forward_equivalents
 from hardpair.train.signals import stop_on_signals
@@ -100,7 +100,7 @@ class Comparison:
         evaluate_run(
             job.run,
             [*protocols, "semi"] if shares else protocols,
-            settings=Settings(few_labels=FewLabels(shares)),
+            settings=Settings(tuned=Tuned(labels=shares)),
             on=options.on,
             data_root=options.data_root,
             device=pick_device(options.device),

@@ -1,4 +1,4 @@
-"""Features of images under an encoder, computed once and kept on disk for every protocol."""
+"""Features of images under an encoder, computed once and cached on disk for every protocol."""
 
 import hashlib
 import logging
@@ -26,15 +26,15 @@ FORMAT = 1  # raise it when plain views or the pooling change
 def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
     """Features of the plain images, float32 (N, num_features) on the CPU, memory mapped from the cache.
 
-    Kept by what the encoder and the images are, not by where they lie. Two evaluations at once may both compute
-    them; each writes a file of its own, and the last to finish gives its file the name. Processes that judge together
-    share the work, and all get all features.
+    The file is named by the hash of every weight and pixel. Two evaluations at once may both compute them; each writes
+    a file of its own, and the last to finish gives its file the name. Several ranks share the work, and all get all
+    features.
     """
     shape = (len(images), encoder.num_features)
     key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}".encode()).hexdigest()
     path = cache_file(f"features/{key}.npy")
     known = None if path is None else _load(path, shape)
-    [missing] = distributed.any_rank(known is None, device=device)  # all of them compute, or none
+    [missing] = distributed.any_rank(known is None, device=device)  # all ranks compute, or none
     if known is not None and not missing:
         return known
     _refuse_training_mode(encoder)
@@ -43,7 +43,7 @@ def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tenso
 
 @torch.no_grad()
 def outputs(network: nn.Module, images: Images, device: torch.device) -> Tensor:
-    """What a network in eval mode says of the plain images, float32 on the CPU."""
+    """Outputs of a network in eval mode for the plain images, float32 on the CPU."""
     _refuse_training_mode(network)
     return torch.cat(list(_batches(network, images, device)))
 
@@ -58,18 +58,18 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
     starts = range(0, len(images), BATCH)
     with progress(f"features of {images.name}", len(images)) as advance:
         for first in range(0, len(starts), distributed.world_size()):
-            # A batch for each process; where fewer are left, some do the last one, too.
+            # One batch per rank; if fewer are left, several ranks compute the last one.
             start = starts[min(first + distributed.rank(), len(starts) - 1)]
             batch = images.batch(torch.arange(start, min(start + BATCH, len(images))))
-            made = network(plain_view(batch.to(device, non_blocking=True))).float()
-            for own, features in zip(starts[first:], _of_all(made), strict=False):
+            computed = network(plain_view(batch.to(device, non_blocking=True))).float()
+            for own, features in zip(starts[first:], _gather(computed), strict=False):
                 filled = features[: len(images) - own]
                 yield filled.cpu()
                 advance(len(filled))
 
 
-def _of_all(features: Tensor) -> tuple[Tensor, ...]:
-    """A batch of each process, all of the same length."""
+def _gather(features: Tensor) -> tuple[Tensor, ...]:
+    """The batches of all ranks, padded to the same length."""
     if distributed.world_size() == 1:
         return (features,)
     padded = features.new_zeros(BATCH, features.shape[1])
@@ -78,7 +78,7 @@ def _of_all(features: Tensor) -> tuple[Tensor, ...]:
 
 
 def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:
-    """The features, or None where there are none or they are not what they should be."""
+    """The features, or None if there are none or the file is damaged."""
     found = open_known(path, shape, np.float32)
     return None if found is None else torch.from_numpy(found)
 
@@ -87,27 +87,27 @@ def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:
 def _compute(
     encoder: Encoder, images: Images, device: torch.device, path: Path | None, shape: tuple[int, int]
 ) -> Tensor:
-    kept, part = reserve(path, shape, np.float32, lost=LOST)
+    array, part = reserve(path, shape, np.float32, lost=LOST)
     try:
         start = 0
         for batch in _batches(encoder, images, device):
-            kept[start : start + len(batch)] = batch.numpy()
+            array[start : start + len(batch)] = batch.numpy()
             start += len(batch)
         if part is None or path is None:
-            return torch.from_numpy(kept)
-        return _publish(kept, part, path)
+            return torch.from_numpy(array)
+        return _publish(array, part, path)
     finally:
         discard(part)
 
 
-def _publish(kept: NDArray[np.float32], part: Path, path: Path) -> Tensor:
-    """Give the file its name; what comes back is a copy-on-write view, so that nobody can change it by accident."""
-    assert isinstance(kept, np.memmap)
+def _publish(array: NDArray[np.float32], part: Path, path: Path) -> Tensor:
+    """Give the file its name and return a copy-on-write view, so that nobody can change the file by accident."""
+    assert isinstance(array, np.memmap)
     known = None
     try:
-        kept.flush()
+        array.flush()
         part.replace(path)
-        known = _load(path, kept.shape)
+        known = _load(path, array.shape)
     except OSError as error:
         log.warning("the cache cannot be written (%s), so %s", error, LOST)
-    return torch.from_numpy(kept) if known is None else known
+    return torch.from_numpy(array) if known is None else known

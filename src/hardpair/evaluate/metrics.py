@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 RECALLS = 11  # levels 0, .1 … 1 of Pascal VOC's average precision
+CLASSES_FOR_TOP_5 = 10  # with fewer, top-5 says little
 
 
 def top_k(scores: Tensor, labels: Tensor, k: int) -> float:
@@ -12,14 +13,15 @@ def top_k(scores: Tensor, labels: Tensor, k: int) -> float:
     return 100 * float((best == labels[:, None]).any(dim=1).double().mean())
 
 
-def accuracies(scores: Tensor, labels: Tensor) -> dict[str, float]:
-    """Top-1 and top-5."""
-    return {"top1": top_k(scores, labels, 1), "top5": top_k(scores, labels, 5)}
-
-
 def top_1(scores: Tensor, labels: Tensor) -> float:
     """Share of rows whose highest score is the label's."""
     return top_k(scores, labels, 1)
+
+
+def accuracies(scores: Tensor, labels: Tensor) -> dict[str, float]:
+    """Top-1, and top-5 if there are enough classes."""
+    top_1_alone = {"top1": top_1(scores, labels)}
+    return top_1_alone if scores.shape[1] < CLASSES_FOR_TOP_5 else {**top_1_alone, "top5": top_k(scores, labels, 5)}
 
 
 def mean_per_class(scores: Tensor, labels: Tensor) -> float:

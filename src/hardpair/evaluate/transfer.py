@@ -1,8 +1,9 @@
-"""Transfer: the encoder on seven sets it never saw, by logistic regression on its features or by fine-tuning."""
+"""Transfer: the encoder on seven other data sets, by logistic regression on its features or by fine-tuning."""
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -10,23 +11,24 @@ import torch
 from hardpair.data import Images
 from hardpair.data.transfer import TRANSFER_SETS, TransferSplit, open_transfer
 from hardpair.errors import UserError, nearest
+from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.finetune import FineTuner
 from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.logistic import predict, regression_path
 from hardpair.evaluate.metrics import METRICS
-from hardpair.evaluate.trial import Bench, Judgement, Trial
-from hardpair.evaluate.tuned import FineTuner
 from hardpair.models import Encoder
+from hardpair.options import Transferred
 from hardpair.recipes.tuning import Tuning
 
-STRENGTHS = tuple(10.0 ** (5 - 11 * place / 44) for place in range(45))  # 1e5 … 1e-6, from strong to weak
+PENALTIES = tuple(10.0 ** (5 - 11 * place / 44) for place in range(45))  # 1e5 … 1e-6, from strong to weak
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Rates and weight decays to choose from, and how long each is tried."""
+class TuningGrid:
+    """Learning rates and weight decays to choose from, and how long each pair is trained."""
 
     rates: tuple[float, ...]
-    weight_decays: tuple[float, ...]  # each is divided by the rate it goes with
+    weight_decays: tuple[float, ...]  # each is divided by the learning rate it goes with
     steps: int
     batch_size: int
 
@@ -38,54 +40,115 @@ class Grid:
 
 
 GRIDS = {
-    "published": Grid(
+    "published": TuningGrid(
         tuple(10 ** (-4 + place / 2) for place in range(7)),
         (0.0, *(10 ** (-6 + place / 2) for place in range(7))),
         steps=20_000,
         batch_size=256,
     ),
-    "short": Grid((0.01, 0.1), (0.0, 1e-4), steps=500, batch_size=64),
+    "short": TuningGrid((0.01, 0.1), (0.0, 1e-4), steps=500, batch_size=64),
 }
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """Which sets, and how.
-
-    Args:
-        sets: names of sets; all seven when empty.
-        form: linear or finetune.
-        grid: of fine-tuning.
-        download: get a missing set where torchvision can.
-    """
-
-    sets: tuple[str, ...] = ()
-    form: Literal["linear", "finetune"] = "linear"
-    grid: Grid = GRIDS["short"]
-    download: bool = False
+def grid_of(transferred: Transferred) -> TuningGrid:
+    """The grid that is asked for, with its number of steps."""
+    grid = GRIDS[transferred.grid]
+    return grid if transferred.steps is None else replace(grid, steps=transferred.steps)
 
 
-def transfer_trials(bench: Bench, transfer: Transfer, missing: dict[str, str]) -> Iterator[Trial]:
-    """One trial for each set that is there; what is missing goes into `missing`, with the reason."""
-    for name in transfer.sets or TRANSFER_SETS:
+def transfer_tasks(context: Context, settings: Settings) -> Iterator[Task]:
+    """One task for each set that is on disk; a line for each that is missing."""
+    transferred, grid = settings.transferred, grid_of(settings.transferred)
+    for name in transferred.sets or TRANSFER_SETS:
         if name not in TRANSFER_SETS:
             raise UserError(f"sets: there is no {name!r}{nearest(name, TRANSFER_SETS)}")
         try:
-            parts = Parts(name, bench, transfer)
-        except UserError as error:  # missing, or there but broken
-            missing[name] = str(error)
-            bench.say(f"{name}: {error}")
+            splits = TransferData(name, context, transferred)
+        except UserError as error:  # missing or damaged
+            context.missing_sets.add(name)
+            context.say(f"{name}: {error}")
             continue
-        settings = {"set": name, "form": transfer.form, "metric": TRANSFER_SETS[name].metric}
-        if transfer.form == "linear":
-            yield Trial("transfer", {**settings, "strengths": STRENGTHS}, parts.data(), Linear(bench, parts))
+        used: dict[str, Any] = {"set": name, "form": splits.form, "metric": splits.metric}
+        if splits.form == "linear":
+            used |= {"strengths": PENALTIES}
+            measure = functools.partial(measure_linear, data=splits)
         else:
-            tuned = FineTune(bench, parts, transfer.grid)
-            yield Trial("transfer", {**settings, **asdict(transfer.grid)}, parts.data(), tuned)
+            used |= asdict(grid)
+            measure = functools.partial(measure_finetuned, data=splits, grid=grid)
+        yield Task("transfer", used, splits.used(), measure)
 
 
-def transfer_table(scores: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -> str:
-    """The paper's table: a column a set, the encoder and a random one, what is missing marked."""
+class TransferData:
+    """The splits of one set. For ``on="validation"`` scores are those of that split, and no test image is opened."""
+
+    def __init__(self, name: str, context: Context, transferred: Transferred) -> None:
+        self.name, self.context, self.download = name, context, transferred.download
+        self.form: Literal["linear", "finetune"] = "finetune" if transferred.finetune else "linear"
+        self.metric = TRANSFER_SETS[name].metric
+        self.train = self._open("train")
+        self.validation = self._open_for_scoring("validation")
+        self.test = self._open_for_scoring("test") if context.on == "test" else None
+        numbers = ", ".join(f"{len(images):,} {split}" for split, images in self.used().items())
+        context.say(f"{TRANSFER_SETS[name].title}: {numbers} images")
+
+    def used(self) -> dict[str, Images]:
+        """The images of a score."""
+        if self.test is None:
+            return {"train": self.train, "test": self.validation}
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    def train_and_validation(self) -> Images:
+        """To train on once hyperparameters are chosen; mapped from the cache like each of them."""
+        return self._open("train+validation")
+
+    def _open_for_scoring(self, split: Literal["validation", "test"]) -> Images:
+        """Fine-tuned networks see the centre of larger images."""
+        if self.form == "linear":
+            return self._open(split)
+        return self.context.centre(functools.partial(self._open, split))
+
+    def _open(self, split: TransferSplit, size: int | None = None) -> Images:
+        size = size or self.context.size
+        return open_transfer(self.name, split, size=size, root=self.context.root, download=self.download)
+
+
+def measure_linear(encoder: Encoder, data: TransferData) -> Measurement:
+    """Logistic regression on features, the penalty chosen on validation, fitted again on training and validation."""
+    context, metric = data.context, METRICS[data.metric]
+    train, validation = (context.features(encoder, images) for images in (data.train, data.validation))
+    classes = len(data.train.classes)
+    weights = regression_path(*train, PENALTIES, classes=classes)
+    scores = [metric(predict(validation[0], weight), validation[1]) for weight in weights]
+    best = first_best(scores)
+    chosen = {"strength": PENALTIES[best], "validation": scores[best]}
+    if data.test is None:
+        return Measurement({data.metric: scores[best]}, chosen)
+    both = (torch.cat([train[0], validation[0]]), torch.cat([train[1], validation[1]]))
+    weight = regression_path(*both, PENALTIES[: best + 1], classes=classes)[-1]
+    features, labels = context.features(encoder, data.test)
+    return Measurement({data.metric: metric(predict(features, weight), labels)}, chosen)
+
+
+def measure_finetuned(encoder: Encoder, data: TransferData, grid: TuningGrid) -> Measurement:
+    """Fine-tuning, learning rate and weight decay chosen on validation, trained again on training and validation."""
+    context = data.context
+    tuner = FineTuner(
+        encoder, context.seed, context.device, norm_follows_epoch=True, partial_results=context.partial_results
+    )
+    label = f"fine-tuning on {data.train.name}"
+    candidates = grid.candidates(len(data.train))
+    best, score = tuner.choose(candidates, data.train, data.validation, metric=data.metric, label=label)
+    tuning = candidates[best]
+    chosen = {"learning_rate": tuning.learning_rate, "weight_decay": tuning.weight_decay, "validation": score}
+    if data.test is None:
+        return Measurement({data.metric: score}, chosen)
+    both = data.train_and_validation()
+    network = tuner.fit(both, grid.candidates(len(both))[best], label=f"{label}, the chosen one")
+    return Measurement({data.metric: tuner.score(network, data.test, data.metric)}, chosen)
+
+
+def transfer_table(scores: Sequence[Mapping[str, Any]], missing: set[str]) -> str:
+    """The paper's table: one column per set, the encoder and a random one, what is missing marked."""
     columns: list[tuple[str, ...]] = [("", "encoder", "random")]
     for name, facts in TRANSFER_SETS.items():
         found = [s for s in scores if s["protocol"] == "transfer" and s["settings"]["set"] == name]
@@ -95,83 +158,3 @@ def transfer_table(scores: Sequence[Mapping[str, Any]], missing: Mapping[str, st
     widths = [max(map(len, column)) for column in columns]
     rows = zip(*columns, strict=True)
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-
-
-class Parts:
-    """The parts of a set. Scores to make choices with come from the validation part, and no test image is opened."""
-
-    def __init__(self, name: str, bench: Bench, transfer: Transfer) -> None:
-        self.name, self.bench, self.download = name, bench, transfer.download
-        self.metric = TRANSFER_SETS[name].metric
-        self.measure = METRICS[self.metric]
-        self.train = self._open("train")
-        self.validation = self._shown("validation", transfer.form)
-        self.test = self._shown("test", transfer.form) if bench.on == "test" else None
-        numbers = ", ".join(f"{len(images):,} {part}" for part, images in self.data().items())
-        bench.say(f"{TRANSFER_SETS[name].title}: {numbers} images")
-
-    def data(self) -> dict[str, Images]:
-        """What a score is made of."""
-        if self.test is None:
-            return {"train": self.train, "test": self.validation}
-        return {"train": self.train, "validation": self.validation, "test": self.test}
-
-    def both(self) -> Images:
-        """Training and validation, to train on; mapped from the cache like each of them."""
-        return self._open("train+validation")
-
-    def _shown(self, split: Literal["validation", "test"], form: str) -> Images:
-        """The part as it is judged: fine-tuned networks see the centre of larger images."""
-        return self._open(split) if form == "linear" else self.bench.centre(lambda size: self._open(split, size))
-
-    def _open(self, split: TransferSplit, size: int | None = None) -> Images:
-        size = size or self.bench.size
-        return open_transfer(self.name, split, size=size, root=self.bench.root, download=self.download)
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Logistic regression on features, the strength chosen on validation, fitted again on both parts."""
-
-    bench: Bench
-    parts: Parts
-
-    def __call__(self, encoder: Encoder) -> Judgement:
-        """The metric on the test images."""
-        parts, measure = self.parts, self.parts.measure
-        train, validation = (self.bench.labelled(encoder, images) for images in (parts.train, parts.validation))
-        classes = len(parts.train.classes)
-        weights = regression_path(*train, STRENGTHS, classes=classes)
-        scores = [measure(predict(validation[0], weight), validation[1]) for weight in weights]
-        best = first_best(scores)
-        chosen = {"strength": STRENGTHS[best], "validation": scores[best]}
-        if parts.test is None:
-            return Judgement({parts.metric: scores[best]}, chosen)
-        both = (torch.cat([train[0], validation[0]]), torch.cat([train[1], validation[1]]))
-        weight = regression_path(*both, STRENGTHS[: best + 1], classes=classes)[-1]
-        features, labels = self.bench.labelled(encoder, parts.test)
-        return Judgement({parts.metric: measure(predict(features, weight), labels)}, chosen)
-
-
-@dataclass(frozen=True)
-class FineTune:
-    """The whole network, rate and weight decay chosen on validation, trained again on both parts."""
-
-    bench: Bench
-    parts: Parts
-    grid: Grid
-
-    def __call__(self, encoder: Encoder) -> Judgement:
-        """The metric on the test images."""
-        bench, parts, metric = self.bench, self.parts, self.parts.metric
-        tuner = FineTuner(encoder, bench.seed, bench.device, norm_follows_epoch=True, kept=bench.kept)
-        label = f"fine-tuning on {parts.train.name}"
-        candidates = self.grid.candidates(len(parts.train))
-        best, score = tuner.choose(candidates, parts.train, parts.validation, metric=metric, label=label)
-        chosen = {"learning_rate": candidates[best].learning_rate, "weight_decay": candidates[best].weight_decay}
-        chosen["validation"] = score
-        if parts.test is None:
-            return Judgement({metric: score}, chosen)
-        both = parts.both()
-        network = tuner.fit(both, self.grid.candidates(len(both))[best], label=f"{label}, the chosen one")
-        return Judgement({metric: tuner.score(network, parts.test, metric)}, chosen)

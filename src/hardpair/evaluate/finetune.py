@@ -1,4 +1,4 @@
-"""Fine-tuning a copy of an encoder with labels, and choosing among ways to do it."""
+"""Fine-tuning a copy of an encoder with labels, and choosing among hyperparameters on validation images."""
 
 import functools
 from collections.abc import Sequence
@@ -10,27 +10,27 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softplus
 
 from hardpair.data import Images
+from hardpair.evaluate.context import PartialResults
 from hardpair.evaluate.features import outputs
-from hardpair.evaluate.kept import Kept
 from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.metrics import METRICS
 from hardpair.models import Classifier, Encoder, fingerprint, set_norm_momentum
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.tuner import DivergedError, tune
 
-DIVERGED = -1.0  # in place of a score: less than any
+DIVERGED = -1.0  # instead of a score: less than any
 
 
 @dataclass(frozen=True)
 class FineTuner:
-    """An encoder to begin from, perhaps with the first layer of its head, and how to train it."""
+    """Trains copies of an encoder, optionally with the first layer of its head."""
 
     encoder: Encoder
     seed: int
     device: torch.device
     head_layer: nn.Sequential | None = None
-    norm_follows_epoch: bool = False  # batch norm's statistics reach back at least a tenth of an epoch
-    kept: Kept = field(default_factory=Kept)  # what candidates came to before a stop
+    norm_follows_epoch: bool = False  # batch norm averages over at least a tenth of an epoch
+    partial_results: PartialResults = field(default_factory=PartialResults)  # scores of candidates before a stop
 
     def fit(self, images: Images, tuning: Tuning, *, label: str) -> Classifier:
         """The whole network trained on the images and their labels, in eval mode."""
@@ -41,33 +41,25 @@ class FineTuner:
             set_norm_momentum(network, min(10 / max(1, len(images) // tuning.batch_size), 0.1))
         labels = images.labels.to(self.device)
 
-        def loss(scores: Tensor, rows: Tensor, _view: Tensor) -> Tensor:
-            return label_loss(scores, labels[rows.to(self.device)])
+        def loss(logits: Tensor, rows: Tensor, _view: Tensor) -> Tensor:
+            return label_loss(logits, labels[rows.to(self.device)])
 
-        tune(
-            network,
-            images,
-            tuning,
-            loss,
-            classifier=network.linear,
-            seed=self.seed,
-            device=self.device,
-            label=label,
-        )
+        options: dict[str, Any] = {"seed": self.seed, "device": self.device, "label": label}
+        tune(network, images, tuning, loss, classifier=network.linear, **options)
         return network.eval()
 
     def choose(
         self, candidates: Sequence[Tuning], train: Images, validation: Images, *, metric: str, label: str
     ) -> tuple[int, float]:
-        """Which candidate's network is best on the validation images, and how good; one that diverges is never it."""
+        """Index and score of the candidate that is best on the validation images; never one that diverges."""
         facts, scores = [*self._facts(), train.digest(), validation.digest(), metric], []
         for number, tuning in enumerate(candidates, 1):
-            words = f"{label}, {number} of {len(candidates)}"
-            attempt = functools.partial(self._try, tuning, train, validation, metric=metric, label=words)
-            scores.append(self.kept.recall([*facts, asdict(tuning)], attempt, _is_score))
+            numbered = f"{label}, {number} of {len(candidates)}"
+            attempt = functools.partial(self._try, tuning, train, validation, metric=metric, label=numbered)
+            scores.append(self.partial_results.get_or_compute([*facts, asdict(tuning)], attempt, _is_score))
         best = first_best(scores)
         if scores[best] < 0:
-            raise DivergedError(f"{label}: the loss is not finite at any of the rates")
+            raise DivergedError(f"{label}: the loss is not finite at any of the learning rates")
         return best, scores[best]
 
     def _try(self, tuning: Tuning, train: Images, validation: Images, *, metric: str, label: str) -> float:
@@ -91,9 +83,9 @@ def _is_score(value: Any) -> bool:
     return type(value) is float and (value == DIVERGED or 0 <= value <= 100)
 
 
-def label_loss(scores: Tensor, labels: Tensor) -> Tensor:
+def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross entropy of labels (N,); of signs (N, C), binary cross entropy averaged over those that count."""
     if labels.ndim == 1:
-        return cross_entropy(scores, labels)
+        return cross_entropy(logits, labels)
     known = labels.ne(0)
-    return (softplus(-labels * scores) * known).sum() / known.sum().clamp_min(1)
+    return (softplus(-labels * logits) * known).sum() / known.sum().clamp_min(1)
