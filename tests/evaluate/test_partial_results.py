@@ -166,6 +166,6 @@ def test_the_command_says_that_it_continues(run, monkeypatch, capsys):
     assert stop.value.code == 130
     assert "the same command" in capsys.readouterr().err
     fits = interrupt_fit(monkeypatch, None)
-    assert cli.evaluate(words[1:]) == 0
+    assert cli.run_verb(words) == 0
     assert len(fits) == 2 * 6 - 2
     assert str(run / FILE) in capsys.readouterr().out
