@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from hardpair.train.trial import Trial, apart, gain, rounding
 from record import record
 
 from hardpair.data import open_images
@@ -19,7 +20,6 @@ from hardpair.recipes import find_recipe
 from hardpair.train import pick_device
 from hardpair.train.compiled import compile_encoders
 from hardpair.train.step import Stepper
-from hardpair.train.trial import Trial, apart, gain, rounding
 
 ENCODERS = (("resnet10", 0.25), ("resnet18", 0.25))
 REPEATS = 3  # of the whole measurement; how far the ratios are apart says how far to trust them

@@ -76,11 +76,12 @@ def plan(arguments: Sequence[str]) -> int:
     from hardpair.recipes.command import parse_recipe
 
     recipe, options = parse_recipe(arguments, Plan, parse, verb="plan")
-    from hardpair.train.plan import Gpus, make_plan
-    from hardpair.train.plan_words import plan_json, plan_text
+    from hardpair.train.plan import Gpus, make_plan, plan_json, plan_text
 
+    if options.here:
+        prepare_to_compute(0)
     gpus = Gpus(options.gpus, options.tflops, options.memory * 1e9, options.shard)
-    made = make_plan(recipe, gpus, images=options.images)
+    made = make_plan(recipe, gpus, images=options.images, here=options.here)
     print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
     return 0
 
@@ -92,7 +93,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     from hardpair.evaluate import evaluate_run
     from hardpair.evaluate.command import settings_from
     from hardpair.train import pick_device
-    from hardpair.train.group import process_group
+    from hardpair.train.parallel import process_group
 
     prepare_to_compute(options.threads)
     device = pick_device(options.device)

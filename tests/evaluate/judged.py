@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from hardpair.evaluate import evaluate_run
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 
 
 def judge(run: Path, cache: Path, protocols: tuple[str, ...] = ("knn", "linear")) -> None:

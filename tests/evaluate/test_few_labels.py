@@ -20,7 +20,7 @@ from hardpair.evaluate.trial import Bench
 from hardpair.evaluate.tuned import FineTuner
 from hardpair.models import Classifier, mlp, save_head_layer
 from hardpair.recipes.tuning import PRESETS, Tuning
-from hardpair.train.tuner import DivergedError
+from hardpair.train.finetune import DivergedError
 
 
 def test_few_labels_are_counted_and_the_number_kept(run):

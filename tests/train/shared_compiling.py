@@ -9,8 +9,8 @@ from shared_steps import photos, recipe_of
 
 from hardpair import distributed
 from hardpair.train import compiled, trial
-from hardpair.train.group import process_group
-from hardpair.train.log import Log
+from hardpair.train.parallel import process_group
+from hardpair.train.run_folder import Log
 from hardpair.train.step import Stepper
 
 Compiler = Callable[[Any, Any], Callable[..., Any]]

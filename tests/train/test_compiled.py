@@ -23,7 +23,7 @@ from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.train import Outcome, compiled, pretrain, trial
 from hardpair.train.compiled import settle
-from hardpair.train.log import Log
+from hardpair.train.run_folder import Log
 from hardpair.train.step import Stepper
 
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from hardpair.data import Images, open_images
-from hardpair.train.fetch import Fetcher
-from hardpair.train.step import Stepper
+from hardpair.train.step import Fetcher, Stepper
 
 CPU, STEPS = torch.device("cpu"), 6
 

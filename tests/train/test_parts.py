@@ -12,10 +12,8 @@ from rich.console import Console
 from torch import nn
 
 from hardpair.data import open_images
-from hardpair.train.health import complaints, effective_rank, spread
-from hardpair.train.meter import Meter
 from hardpair.train.optimisers import build_optimiser, learning_rate
-from hardpair.train.progress import Display
+from hardpair.train.progress import Display, Meter, complaints, effective_rank, spread
 from hardpair.train.step import Stepper
 
 
@@ -179,7 +177,7 @@ def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
 
 def test_the_pace_leaves_the_first_step_out(monkeypatch):
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr("hardpair.train.meter.time", clock)
+    monkeypatch.setattr("hardpair.train.progress.time", clock)
     meter, outputs = Meter(), {"loss": torch.tensor(1.0), "features": torch.eye(4)}
     for seconds in (30.0, 1.0, 1.0):
         clock.now += seconds

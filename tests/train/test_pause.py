@@ -8,7 +8,7 @@ from interruption import interrupt_at
 
 from hardpair import load_encoder
 from hardpair.train import Outcome, pretrain
-from hardpair.train.signals import stop_on_signals
+from hardpair.train.run_folder import stop_on_signals
 
 
 def events(run, *kinds):

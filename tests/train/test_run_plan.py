@@ -18,8 +18,7 @@ from hardpair.train import pretrain
 from hardpair.train.checkpoints import save_checkpoint
 from hardpair.train.cost import forward_equivalents
 from hardpair.train.optimisers import build_optimiser
-from hardpair.train.plan import Gpus, Plan, make_plan
-from hardpair.train.plan_words import enough_gpus, most_images, plan_json, plan_text, verdict
+from hardpair.train.plan import Gpus, Plan, enough_gpus, make_plan, most_images, plan_json, plan_text, verdict
 from hardpair.train.step import build_method
 from hardpair.views import Draw
 

@@ -15,7 +15,7 @@ from hardpair.errors import UserError
 from hardpair.methods import METHODS, Method
 from hardpair.models import build_encoder, load_encoder
 from hardpair.train import checkpoints, pretrain, shard, step
-from hardpair.train.shard import BLOCKS, pieces
+from hardpair.train.parallel import BLOCKS, pieces
 
 
 def test_pieces_hold_every_parameter_once():

@@ -13,7 +13,7 @@ from hardpair import distributed
 from hardpair.data import open_images
 from hardpair.doctor.tiny import TINY
 from hardpair.files import write_atomically
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
 
 CPU = torch.device("cpu")

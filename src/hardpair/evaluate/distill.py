@@ -13,7 +13,7 @@ from hardpair.evaluate.semi import FewLabels, LabelledStart
 from hardpair.evaluate.trial import Bench, Judgement, Trial
 from hardpair.models import Classifier, Encoder, build_encoder, save_classifier, save_encoder
 from hardpair.recipes.tuning import Tuning, scaled_rate
-from hardpair.train.tuner import tune
+from hardpair.train.finetune import tune
 
 SELF, OTHER = 0.1, 1.0  # temperatures for a learner of the same shape, and of another
 

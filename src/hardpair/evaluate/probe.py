@@ -14,7 +14,7 @@ from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.metrics import accuracies, top_1
 from hardpair.models import Encoder
 from hardpair.recipes.tuning import Tuning
-from hardpair.train.tuner import tune
+from hardpair.train.finetune import tune
 
 
 @dataclass(frozen=True)

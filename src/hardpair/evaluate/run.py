@@ -25,7 +25,7 @@ from hardpair.evaluate.trial import Bench, Judgement, Trial, is_judgement
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
-from hardpair.train.tuner import DivergedError
+from hardpair.train.finetune import DivergedError
 
 CONTROL = "random encoder"  # before what is said of its progress
 CONTROLS: dict[str, Judgement] = {}
