@@ -6,8 +6,7 @@ python scripts/scale_table.py [RECIPE …]
 import sys
 
 from hardpair.recipes import RECIPES, find_recipe
-from hardpair.train.plan import Gpus, Plan, make_plan
-from hardpair.train.plan_words import enough_gpus
+from hardpair.train.plan import Gpus, RunPlan, enough_gpus, make_plan
 
 HEAD = (
     "recipe",
@@ -22,7 +21,7 @@ HEAD = (
 )
 
 
-def row(plan: Plan) -> tuple[str, ...]:
+def row(plan: RunPlan) -> tuple[str, ...]:
     """The cells of one recipe."""
     return (
         f"`{plan.recipe.name}`",

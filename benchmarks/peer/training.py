@@ -31,7 +31,7 @@ def train_ours(recipe: Recipe, images: Images) -> tuple[Encoder, float]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(recipe, Path(folder), images, CPU, checkpoint_every=sys.maxsize)
         began = time.perf_counter()
-        outcome = trainer.run_to_end()
+        outcome = trainer.run()
         seconds = time.perf_counter() - began
         if outcome.status == "stopped":
             raise KeyboardInterrupt

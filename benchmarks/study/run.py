@@ -76,7 +76,7 @@ def run(recipe: Recipe, train: Images, judged: Images) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(recipe, Path(folder), train, CPU, checkpoint_every=sys.maxsize)
         began = time.perf_counter()
-        if trainer.run_to_end().status == "stopped":
+        if trainer.run().status == "stopped":
             raise KeyboardInterrupt
         seconds = time.perf_counter() - began
         encoder = load_encoder(folder)

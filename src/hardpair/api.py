@@ -25,7 +25,7 @@ from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
 from hardpair.recipes import Recipe, find_recipe, method_settings, with_method
 from hardpair.report import write_report
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
 

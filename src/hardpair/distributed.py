@@ -115,7 +115,7 @@ def undo_ddp_mean(loss: Tensor) -> Tensor:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """A sharded tensor (train/shard.py) as a whole. For a sharded one, all ranks must call this."""
+    """A sharded tensor (train/parallel.py) as a whole. For a sharded one, all ranks must call this."""
     return tensor.full_tensor() if _is_sharded(tensor) else tensor
 
 

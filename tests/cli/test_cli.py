@@ -123,7 +123,8 @@ def test_plan(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run_verb(["plan", "demo/simclr", "--width", ".125", "--gpus", "2"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("demo/simclr on 2 GPUs: simclr, resnet10 of width 0.125")
+    assert said.startswith("demo/simclr: simclr, resnet10 of width 0.125")
+    assert "2 GPUs" in said.splitlines()[1]
     assert "\nfits: " in said
     assert run_verb(["plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16"]) == 0
     assert json.loads(capsys.readouterr().out)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9, "shard": False}

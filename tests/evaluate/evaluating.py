@@ -8,7 +8,7 @@ import torch
 
 from hardpair.evaluate import Settings, evaluate_run
 from hardpair.options import Tuned
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 
 CPU = torch.device("cpu")
 QUICK = Tuned(labels=(0.1,), epochs=4, batch_size=50)

@@ -17,7 +17,7 @@ from hardpair.data import Images, open_images
 from hardpair.errors import UserError
 from hardpair.methods.hnpm import HNPM
 from hardpair.train import pretrain
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
 
 

@@ -8,9 +8,9 @@ import torch
 from shared_steps import photos, recipe_of
 
 from hardpair import distributed
-from hardpair.train import compiled, trial
-from hardpair.train.group import process_group
-from hardpair.train.log import Log
+from hardpair.train import compiled
+from hardpair.train.parallel import process_group
+from hardpair.train.run_folder import Log
 from hardpair.train.step import Stepper
 
 Compiler = Callable[[Any, Any], Callable[..., Any]]
@@ -34,16 +34,15 @@ def failing(graph: Any, inputs: Any) -> Callable[..., Any]:
     raise RuntimeError("out of luck\nin two lines" + " and many more" * 100)
 
 
-def choose_together(folder: Path, case: str, broken: bool) -> None:
-    """Every process writes what it found and takes a step; on the last of them the compiler may be broken."""
+def compile_together(folder: Path, case: str, broken: bool) -> None:
+    """Every rank writes what it found and takes a step; on the last of them the compiler may be broken."""
     torch.set_num_threads(1)
     calls: list[int] = []
     with process_group(torch.device("cpu")):
         last = distributed.rank() == distributed.world_size() - 1
-        compiled.BACKEND, compiled.LEAST = failing if broken and last else as_it_is(calls), 0.0
-        trial.SECONDS = 0.0
+        compiled.BACKEND = failing if broken and last else as_it_is(calls)
         stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"))
-        words = compiled.settle(stepper, Log(folder / "log.jsonl"), 0, wanted=True)
+        words = compiled.compile_if_wanted(stepper, Log(folder / "log.jsonl"), 0, wanted=True)
         calls.clear()
         stepper.method.train()
         with torch.compiler.set_stance("fail_on_recompile"):

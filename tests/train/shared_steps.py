@@ -14,7 +14,7 @@ from hardpair.losses import dissimilarity, hard_negatives
 from hardpair.methods import METHODS
 from hardpair.recipes import Recipe
 from hardpair.train import gallery
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
 from hardpair.views import colour, geometry, randaugment, view
 

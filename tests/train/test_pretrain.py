@@ -250,7 +250,7 @@ def test_a_healthy_run_is_not_warned_about(finished_run):
 
 
 def test_infinite_loss_stops_with_words(small_recipe, tmp_path):
-    """Whichever shows first, which the last bits decide: a loss in some steps, or weights that are to be saved."""
+    """Whichever shows first, which rounding decides: a loss in some steps, or weights that are to be saved."""
     recipe = dataclasses.replace(small_recipe, learning_rate=1000.0, weight_decay=1.0, optimiser="sgd")
     with pytest.raises(UserError, match=r"weights are not finite at step|not finite in \d steps in a row"):
         pretrain(recipe, tmp_path / "run", checkpoint_every=1)

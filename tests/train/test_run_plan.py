@@ -14,12 +14,11 @@ from hardpair import METHODS
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.recipes import Recipe, find_recipe
-from hardpair.train import pretrain
+from hardpair.train import cost, pretrain
 from hardpair.train.checkpoints import save_checkpoint
 from hardpair.train.cost import forward_equivalents
 from hardpair.train.optimisers import build_optimiser
-from hardpair.train.plan import Gpus, Plan, make_plan
-from hardpair.train.plan_words import enough_gpus, most_images, plan_json, plan_text, verdict
+from hardpair.train.plan import Gpus, RunPlan, enough_gpus, make_plan, most_images, plan_json, plan_text, verdict
 from hardpair.train.step import build_method
 from hardpair.views import Draw
 
@@ -43,7 +42,7 @@ def photos(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def supervised() -> Plan:
+def supervised() -> RunPlan:
     """ResNet-50 as everybody trains it."""
     return make_plan(find_recipe("imagenet/supervised"), Gpus(8))
 
@@ -195,7 +194,30 @@ def test_table_and_json_say_the_same():
 @pytest.mark.parametrize(("view_size", "size"), [(0.75, "32 px, views of 24 px"), (1.0, "32 px")])
 def test_the_title_says_how_large_views_are(view_size, size):
     title = plan_text(make_plan(small("simclr", view_size=view_size), Gpus(2))).splitlines()[0]
-    assert title == f"demo/simclr on 2 GPUs: simclr, resnet10 of width 0.25, {size}, batch 16, adam"
+    assert title == f"demo/simclr: simclr, resnet10 of width 0.25, {size}, batch 16, adam"
+
+
+def test_the_second_line_says_for_which_machine_and_what_this_one_is(monkeypatch):
+    plan = make_plan(small("simclr"), Gpus(2))
+    for gpu_here in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda found=gpu_here: found)
+        line = plan_text(plan).splitlines()[1]
+        assert "2 GPUs like an A100, 22 TFLOPS and 80.0 GB" in line
+        assert ("no GPU" in line and "--here" in line) != gpu_here
+
+
+def test_steps_timed_on_this_machine(monkeypatch):
+    monkeypatch.setattr(cost, "HERE_SECONDS", 0.1)
+    recipe, state = small("hnpm", image_size=8), torch.get_rng_state()
+    whole = make_plan(recipe, Gpus(1), here=True)
+    assert torch.equal(torch.get_rng_state(), state)
+    monkeypatch.setattr(cost, "HERE_FLOP", 8 * whole.work.step_per_image)  # too much for its batch of 16
+    half = make_plan(recipe, Gpus(1), here=True)
+    for plan in (whole, half):
+        assert plan.here.device in plan_text(plan).splitlines()[2]
+        assert plan.here.steps >= 2
+        assert json.loads(json.dumps(plan_json(plan)))["here"]["step_seconds"] == plan.here.step_seconds
+    assert 0.2 < half.here.step_seconds / whole.here.step_seconds < 10  # for the recipe's batch, both
 
 
 def test_what_is_assumed_is_said():

@@ -18,7 +18,7 @@ from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.evaluate import evaluate_run
 from hardpair.files import commit, write_atomically
 from hardpair.train import Outcome, pick_device, pretrain
-from hardpair.train.signals import stop_on_signals
+from hardpair.train.run_folder import stop_on_signals
 
 
 def run_ablation(options: Ablate, command: str) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardpair.cli.recipe_arguments import parse_recipe
+from hardpair.machine import prepare_to_compute
 from hardpair.options import A100_TFLOPS
 
 
@@ -18,6 +19,7 @@ class Plan:
         memory: GB of a GPU.
         images: how many training images, where they are not here to be counted.
         shard: as pretrain's: each GPU holds a part of the method.
+        here: also time some steps on this machine, for some seconds, and say how long the whole run takes on it.
         json: print the figures as JSON.
     """
 
@@ -26,16 +28,18 @@ class Plan:
     memory: float = 80.0
     images: int | None = None
     shard: bool = False
+    here: bool = False
     json: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:
     """Say what a training will need."""
     recipe, options = parse_recipe(arguments, Plan, "plan", "What a training will need, before it begins.")
-    from hardpair.train.plan import Gpus, make_plan
-    from hardpair.train.plan_words import plan_json, plan_text
+    from hardpair.train.plan import Gpus, make_plan, plan_json, plan_text
 
+    if options.here:
+        prepare_to_compute(threads=0)
     gpus = Gpus(options.gpus, options.tflops, options.memory * 1e9, options.shard)
-    made = make_plan(recipe, gpus, images=options.images)
+    made = make_plan(recipe, gpus, images=options.images, here=options.here)
     print(json.dumps(plan_json(made), indent=2) if options.json else plan_text(made))
     return 0

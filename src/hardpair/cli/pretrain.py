@@ -13,16 +13,17 @@ class Pretrain:
 
     Args:
         run: folder of the run; runs/RECIPE when not given.
-        resume: continue from the last checkpoint if the run is there, else start it.
+        resume: continue from the last checkpoint if the run is there, else start it. With more --epochs than the run
+            has, it goes on with the schedule of the longer run.
         data_root: where downloaded sets are kept.
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
         checkpoint_every: steps between checkpoints.
         shard: cut weights, averages and optimiser state among torchrun's processes (FSDP2) instead of giving each all
             of them; slower, for encoders that one GPU cannot hold.
-        compile: use torch.compile for the encoders, if a check before the first step finds that it is faster and that
-            loss and gradients agree up to rounding. It takes minutes, at each resume too, so it is for long runs; a
-            resumed run keeps the choice.
+        compile: use torch.compile for the encoders. A check on the first batch compares loss and gradients with those
+            of plain code; where they do not agree up to rounding, or there is no C++ compiler, a line says so and the
+            run goes on without. A resumed run keeps what it began with.
     """
 
     run: Path | None = None

@@ -22,7 +22,7 @@ from hardpair.files import commit, write_atomically
 from hardpair.options import Tuned
 from hardpair.train import pick_device, pretrain
 from hardpair.train.cost import forward_equivalents
-from hardpair.train.signals import stop_on_signals
+from hardpair.train.run_folder import stop_on_signals
 
 
 def compare_methods(options: Compare, command: str) -> int | None:

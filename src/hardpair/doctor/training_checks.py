@@ -27,7 +27,7 @@ from hardpair.doctor.options import Doctor
 from hardpair.files import write_atomically
 from hardpair.recipes import Recipe
 from hardpair.train import pretrain
-from hardpair.train.group import process_group
+from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
 from hardpair.words import several
 

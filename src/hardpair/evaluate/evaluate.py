@@ -28,7 +28,7 @@ from hardpair.evaluate.transfer import transfer_table, transfer_tasks
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
-from hardpair.train.tuner import DivergedError
+from hardpair.train.finetune import DivergedError
 
 PROTOCOLS: dict[str, Callable[[Context, Settings], Iterable[Task]]] = {
     "knn": knn_tasks,

@@ -71,7 +71,7 @@ def _reproduce(run: Run) -> list[Html]:
 
 
 def _pretrain_command(recipe: Record, run: Run) -> str:
-    fields = {key: value for key, value in recipe.items() if key not in ("name", "hash", "settings")}
+    fields = {key: value for key, value in recipe.items() if key not in ("name", "hash", "settings", "lengthened")}
     given = {**fields, **mapping(recipe.get("settings"))}
     options = [_option(key.replace("_", "-"), value) for key, value in given.items()]
     place = f"--run {shlex.quote(str(run.path))}-again"

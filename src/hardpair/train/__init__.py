@@ -1,6 +1,6 @@
 """Training: one pretraining loop and what it stands on."""
 
-from hardpair.train.device import pick_device
+from hardpair.train.parallel import pick_device
 from hardpair.train.pretrain import pretrain
 from hardpair.train.trainer import Outcome
 

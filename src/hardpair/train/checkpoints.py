@@ -85,7 +85,7 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and a line about each newer one that is not; None where there are none.
 
     A damaged checkpoint is renamed, by the first process, so that it is not counted among those worth keeping. What
-    only this machine cannot read now, for want of memory or a right, is left as it is.
+    only this machine cannot read now, because of missing memory or permissions, is left as it is.
     """
     complaints: list[str] = []
     for path in reversed(_finished(folder)):

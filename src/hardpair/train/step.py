@@ -1,25 +1,22 @@
-"""One step of training: rows to views to loss to new weights, alone or as one of several processes."""
+"""One step of training: rows to views to loss to new weights, on one rank or several."""
 
-import inspect
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from hardpair import distributed
 from hardpair.data import Images, epoch_order
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
-from hardpair.train.fetch import Fetcher
-from hardpair.train.labelled import Supervised
+from hardpair.train.finetune import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
-from hardpair.train.shard import cut
+from hardpair.train.parallel import averaging_gradients, cut
 from hardpair.views import Draw
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -46,15 +43,41 @@ def recipe_draw(recipe: Recipe, step: int, positions: Tensor, rows: Tensor | Non
     return Draw(recipe.seed, step, positions, rows=rows, size=recipe.view_pixels)
 
 
+class Fetcher:
+    """The images of one step after the other; a thread fetches the next batch while a step is computed."""
+
+    def __init__(self, images: Images, steps: int, device: torch.device) -> None:
+        self.images, self.steps, self.device = images, steps, device
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+        self.ahead: tuple[int, Tensor, Future[Tensor]] | None = None
+
+    def batch(self, step: int, rows_of: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+        """Which images a step sees, and their pixels on the device."""
+        if self.ahead is None or self.ahead[0] != step:
+            self.ahead = self._begin(step, rows_of)
+        _, rows, pixels = self.ahead
+        fetched = pixels.result()
+        self.ahead = self._begin(step + 1, rows_of) if step + 1 < self.steps else None
+        return rows, fetched.to(self.device, non_blocking=True)
+
+    def _begin(self, step: int, rows_of: Callable[[int], Tensor]) -> tuple[int, Tensor, Future[Tensor]]:
+        rows = rows_of(step)
+        return step, rows, self.thread.submit(self._fetch, rows)
+
+    def _fetch(self, rows: Tensor) -> Tensor:
+        pixels = self.images.batch(rows)
+        return pixels.pin_memory() if self.device.type == "cuda" else pixels  # or no copy would be in the background
+
+
 @dataclass(frozen=True)
 class Done:
     """What came of a step."""
 
     outputs: dict[str, Tensor]
-    rows: Tensor  # which images this process saw
+    rows: Tensor  # which images this rank saw
     waited: float  # seconds for the images
-    sound: bool  # else something was not a finite number on some process, and nothing has changed
-    stop: bool  # some process was asked to stop
+    sound: bool  # else something was not finite on some rank, and nothing has changed
+    stop: bool  # some rank was asked to stop
 
 
 class Stepper:
@@ -70,7 +93,7 @@ class Stepper:
             synchronise_norms(self.method, device)
         self.method.to(device)
         self.sharded = shard
-        if shard:  # parts of weights know no layout; and the optimiser is to see parts
+        if shard:  # shards know no memory layout; and the optimiser is to see shards
             self.forward = cut(self.method, device.type)
         else:
             self.method.to(memory_format=torch.channels_last)
@@ -85,7 +108,7 @@ class Stepper:
             self.forward = averaging_gradients(self.method, device)
 
     def take(self, step: int, asked_to_stop: Callable[[], bool] = lambda: False) -> Done:
-        """Do a step; all processes learn whether any of them was asked to stop."""
+        """Do a step; all ranks learn whether any of them was asked to stop."""
         waiting = time.perf_counter()
         rows, images = self.fetcher.batch(step, self.rows)
         waited = time.perf_counter() - waiting
@@ -109,7 +132,7 @@ class Stepper:
         return Done(outputs, rows, waited, sound=not broken, stop=stop)
 
     def rows(self, step: int) -> Tensor:
-        """Which images this process sees in a step: its part of a slice of an order that (seed, epoch) alone decide."""
+        """Which images this rank sees in a step: its part of a slice of an order that (seed, epoch) alone decide."""
         epoch, index = divmod(step, self.steps_per_epoch)
         if epoch != self.epoch:
             self.epoch = epoch
@@ -121,10 +144,10 @@ class Stepper:
         return recipe_draw(self.recipe, step, self.positions, rows.to(self.device, non_blocking=True))
 
     def _agree_on_statistics(self) -> None:
-        """Batch norms that see only their process's part of the batch would drift apart: all take the mean.
+        """Batch norms that see only their rank's part of the batch would drift apart: all take the mean.
 
-        At every step, though only saving reads them: a resumed run, which begins with the mean, would otherwise end
-        with other last bits. They are sent all at once.
+        At every step, though only saving reads them: a resumed run, which begins with the mean, would otherwise not be
+        bit-exact. They are sent all at once.
         """
         if distributed.world_size() == 1 or self.method.whole_batch_norm:
             return
@@ -142,15 +165,3 @@ def _by_type(tensors: list[Tensor]) -> list[list[Tensor]]:
 def _copy(source: list[list[Tensor]], target: list[list[Tensor]]) -> None:
     for own, other in zip(target, source, strict=True):
         torch._foreach_copy_(own, other)
-
-
-def averaging_gradients(method: Method, device: torch.device) -> DistributedDataParallel:
-    """The method on one of several processes.
-
-    Buffers are not sent around at every step: memories and statistics are the same everywhere by themselves.
-    """
-    known = inspect.signature(DistributedDataParallel).parameters
-    places: Any = [device] if device.type == "cuda" else None
-    no_sending = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"  # before torch 2.15
-    options: dict[str, Any] = {no_sending: False}
-    return DistributedDataParallel(method, places, **options)

@@ -17,13 +17,10 @@ from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
-from hardpair.train.compiled import settle
+from hardpair.train.compiled import compile_if_wanted
 from hardpair.train.gallery import mines, write_pairs
-from hardpair.train.health import complaints
-from hardpair.train.log import Log
-from hardpair.train.meter import Meter
-from hardpair.train.progress import Display
-from hardpair.train.signals import StopRequest, stop_on_signals
+from hardpair.train.progress import Display, Meter, complaints
+from hardpair.train.run_folder import Log, StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
 from hardpair.views import compile_kernels
 from hardpair.words import several, sides
@@ -57,7 +54,7 @@ class Trainer:
         shard: bool = False,
         compiled: bool = False,
     ) -> None:
-        self.recipe, self.run, self.images, self.device = recipe, run, images, device
+        self.recipe, self.folder, self.images, self.device = recipe, run, images, device
         self.checkpoint_every, self.compiled = checkpoint_every, compiled
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
@@ -66,31 +63,29 @@ class Trainer:
         self.step = 0
         self.skipped = 0  # steps in a row
         self.troubles: set[str] = set()
+        self.notes: list[str] | None = None  # what to print before training; None until `restore`
 
-    def run_to_end(self) -> Outcome:
-        """Train from the newest checkpoint, if any, until done or told to stop."""
-        return self.run_until(self.total)
+    def run(self, until: int | None = None) -> Outcome:
+        """Train from the newest checkpoint, if any, to the end or to a step, unless told to stop.
 
-    def run_until(self, last: int) -> Outcome:
-        """The same up to a step; the schedule is that of the whole run, which `run_to_end` can finish later."""
-        finished = self.log.has("end")
-        distributed.require_equal(f"the end of {self.run}", finished, device=self.device)
-        if finished:
+        The schedules are those of the whole run, which can be finished later.
+        """
+        if self._finished():
             if distributed.is_main():
-                print(f"{self.run} is finished already")
+                print(f"{self.folder} is finished already")
             return Outcome("finished", self.total)
-        notes = self._restore()
-        began = time.monotonic()
-        if self.step < min(last, self.total):
-            notes += filter(None, [settle(self.stepper, self.log, self.step, wanted=self.compiled)])
+        notes = self.restore()
+        began, last = time.monotonic(), self.total if until is None else min(until, self.total)
+        if self.step < last and (note := compile_if_wanted(self.stepper, self.log, self.step, wanted=self.compiled)):
+            notes.append(note)
         with stop_on_signals() as request, Display(self.total, self.step) as display:
             for note in [*notes, self._describe()]:
                 display.say(note)
-            stopped = self._train(min(last, self.total), request, display)
+            stopped = self._train(last, request, display)
             self._save()
             if self.step < self.total:
                 seconds = round(time.monotonic() - began, 1)
-                number = request.signal or signal.SIGTERM  # it may have come to another process
+                number = request.signal or signal.SIGTERM  # it may have come to another rank
                 self.log.write(
                     "stop", step=self.step, reason=f"signal {number:d}" if stopped else "a pause", seconds=seconds
                 )
@@ -105,7 +100,7 @@ class Trainer:
         return Outcome(status, self.step, number, labelled=self.images.labels is not None)
 
     def _train(self, last: int, request: StopRequest, display: Display) -> bool:
-        """Step by step to the last, or until some process is asked to stop, which is returned."""
+        """Step by step to the last, or until some rank is asked to stop; returns whether it was."""
         self.method.train()
         if self.device.type == "cpu":
             compile_kernels(display.say)  # here, since that is no part of a step
@@ -138,7 +133,7 @@ class Trainer:
         draw = recipe_draw(self.recipe, 0, self.stepper.positions)
         try:
             with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
-                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+                write_pairs(self.folder / "pairs.json", self.method, self.images, draw)
         except Exception as error:
             if not no_memory(error):
                 raise
@@ -159,7 +154,7 @@ class Trainer:
             )
 
     def _warn(self, values: dict[str, float], display: Display) -> None:
-        """Say what is wrong when it begins to be; the first steps are too early to judge."""
+        """Say what is wrong when it begins to be; the first steps are too early to tell."""
         troubles = complaints(values) if self.step > TOO_EARLY else {}
         for kind in troubles.keys() - self.troubles:
             self.log.write("warning", step=self.step, text=troubles[kind])
@@ -173,17 +168,44 @@ class Trainer:
         self.log.write("step", step=self.step, **values)
         return values
 
+    def _finished(self) -> bool:
+        """Whether the run has ended; a lengthened one has not."""
+        end = self.log.last("end")
+        finished = end is not None and end.get("step", self.total) >= self.total
+        distributed.require_equal(f"the end of {self.folder}", finished, device=self.device)
+        return finished
+
+    def lengthen(self, before: int) -> list[dict[str, int]]:
+        """Go on with more epochs than the ``before`` that the run had; returns the record of it for recipe.json.
+
+        A run without a checkpoint simply begins anew.
+        """
+        notes = self.restore()
+        if self.step == 0:
+            return []
+        epochs, share = self.recipe.epochs, self.step / self.total
+        text = f"lengthened from {before} to {epochs} epochs: schedules go on at {share:.0%} of the longer run"
+        self.log.write("resume", step=self.step, text=text)
+        notes.append(text)
+        return [{"from_epochs": before, "to_epochs": epochs, "at_step": self.step}]
+
+    def restore(self) -> list[str]:
+        """Take up the newest checkpoint, if any; returns what to print about it. A second call does nothing."""
+        if self.notes is None:
+            self.notes = self._restore()
+        return self.notes
+
     def _restore(self) -> list[str]:
-        remove_leftovers(self.run / "checkpoints")
-        with distributed.main_first():  # the first puts unreadable checkpoints aside
-            checkpoint, notes = load_checkpoint(self.run / "checkpoints")
+        remove_leftovers(self.folder / "checkpoints")
+        with distributed.main_first():  # rank 0 puts unreadable checkpoints aside
+            checkpoint, notes = load_checkpoint(self.folder / "checkpoints")
         found = checkpoint and (checkpoint.step, checkpoint.sha256)
-        distributed.require_equal(f"the newest checkpoint of {self.run}", found, device=self.device)
+        distributed.require_equal(f"the newest checkpoint of {self.folder}", found, device=self.device)
         if checkpoint is not None:
             restore(checkpoint, self.method, self.optimiser)
             self.meter.restore(checkpoint.part("meter"))
             self.step = checkpoint.step
-            notes.append(f"resuming {self.run} at step {self.step} of {self.total}")
+            notes.append(f"resuming {self.folder} at step {self.step} of {self.total}")
         self.log.rewind(self.step)
         for note in notes:
             self.log.write("resume", step=self.step, text=note)
@@ -191,14 +213,14 @@ class Trainer:
         return notes
 
     def _save(self) -> None:
-        """The first process saves for all: everywhere the same is true, or each has a part to give."""
+        """Rank 0 saves for all ranks, which hold the same; sharded, each rank gives its part."""
         meter = {name: distributed.mean(value.float()) for name, value in self.meter.state().items()}
         if not (distributed.is_main() or self.stepper.sharded):
             return
-        save_checkpoint(self.run / "checkpoints", self.step, self.method, self.optimiser, meter)
-        save_encoder(self.method.encoder, self.run, step=self.step)
+        save_checkpoint(self.folder / "checkpoints", self.step, self.method, self.optimiser, meter)
+        save_encoder(self.method.encoder, self.folder, step=self.step)
         if (layer := self.method.head_layer()) is not None:
-            save_head_layer(layer, self.run)
+            save_head_layer(layer, self.folder)
 
     def _log_start(self) -> None:
         self.log.write(

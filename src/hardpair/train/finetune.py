@@ -1,4 +1,4 @@
-"""Training a network with labels, or with the answers of another network: the loop behind every fine-tuning."""
+"""Training with labels: fine-tuning an encoder (`tune`), and the supervised baseline of pretraining (`Supervised`)."""
 
 import math
 from collections.abc import Callable
@@ -7,8 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from hardpair.data import Images, epoch_order
+from hardpair.data.layout import beside_classes
 from hardpair.data.progress import progress
 from hardpair.errors import UserError
+from hardpair.methods import Method
+from hardpair.models import Encoder
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.optimisers import build_optimiser, set_learning_rate
 from hardpair.views import POLICIES, Draw, augmented_view
@@ -69,3 +72,37 @@ def rate_at(tuning: Tuning, step: int) -> float:
     if step < warmup:
         return tuning.learning_rate * (step + 1) / warmup
     return tuning.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(tuning.steps - warmup, 1)))
+
+
+class Supervised(Method):
+    """An encoder and a linear classifier, trained together by cross entropy on random crops and flips.
+
+    It keeps the contract of a method, so the one training loop runs it; the labels are looked up by row.
+    """
+
+    labels: Tensor
+
+    def __init__(self, encoder: Encoder, images: Images) -> None:
+        super().__init__()
+        if images.labels is None:
+            why = beside_classes(images.files)
+            raise UserError(f"{images.name}: has no labels to train with{why}; choose a self-supervised method")
+        self.encoder = encoder
+        self.classifier = nn.Linear(encoder.num_features, len(images.classes))
+        nn.init.normal_(self.classifier.weight, std=0.01)
+        nn.init.zeros_(self.classifier.bias)
+        self.register_buffer("labels", images.labels, persistent=False)  # data, not state
+
+    def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
+        """A crop of each image, and its label."""
+        assert draw.rows is not None
+        return [augmented_view(images, POLICIES["crop"], draw), self.labels[draw.rows]]
+
+    def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
+        """Cross entropy, and the share that was right."""
+        view, labels = views
+        features = self.encoder(view)  # (N, F)
+        logits = self.classifier(features)  # (N, classes)
+        right = (logits.detach().argmax(1) == labels).float().mean()
+        loss = nn.functional.cross_entropy(logits, labels)
+        return {"loss": loss, "features": features.detach(), "right": right}

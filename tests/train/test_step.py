@@ -1,4 +1,4 @@
-"""The next batch is fetched while a step is computed, and it is the right one."""
+"""One step: its images, fetched while the step before is computed, its gradient, its statistics."""
 
 import dataclasses
 import threading
@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from shared_steps import photos, recipe_of
 
+from hardpair import distributed
 from hardpair.data import Images, open_images
-from hardpair.train.fetch import Fetcher
-from hardpair.train.step import Stepper
+from hardpair.train.optimisers import learning_rate
+from hardpair.train.step import Fetcher, Stepper
 
 CPU, STEPS = torch.device("cpu"), 6
 
@@ -67,3 +69,28 @@ def test_no_thread_outlives_its_training(small_recipe, images):
     del stepper
     threads[0].join(5)
     assert not threads[0].is_alive()
+
+
+@pytest.mark.parametrize(("clip", "share"), [(0.0, None), (1e6, None), (0.5, 0.5)])
+def test_a_step_is_as_long_as_the_clipped_gradient(small_recipe, images, clip, share):
+    """By plain descent: no clipping, none that is needed, and clipping to a half."""
+    recipe = dataclasses.replace(small_recipe, optimiser="sgd", weight_decay=0.0, learning_rate=0.1, clip=clip)
+    stepper = Stepper(recipe, images, CPU)
+    before = [p.detach().clone() for p in stepper.trained]
+    norm = stepper.take(0).outputs["gradient_norm"].item()
+    assert norm > 0.6  # of the gradient as it was
+    moved = torch.cat([(p - old).flatten() for p, old in zip(stepper.trained, before, strict=True)]).norm().item()
+    assert moved == pytest.approx(learning_rate(recipe, 0, stepper.steps_per_epoch) * (share or norm), rel=1e-4)
+
+
+def test_statistics_are_sent_all_at_once(monkeypatch):
+    """Where batch norms see a part of the batch each: one message a step, and not one for each of hundreds."""
+    stepper, sent = Stepper(recipe_of("moco, in splits"), photos(), torch.device("cpu")), []
+    statistics = [buffer for group in stepper.statistics for buffer in group]
+    before = [buffer.clone() for buffer in statistics]
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    monkeypatch.setattr(distributed, "mean", lambda values: sent.append(values) or values + 1)
+    stepper._agree_on_statistics()
+    assert len(sent) == 1
+    for old, new in zip(before, statistics, strict=True):
+        assert torch.equal(new, old + 1 if old.is_floating_point() else old)
