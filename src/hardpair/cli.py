@@ -130,10 +130,10 @@ def report(arguments: Sequence[str]) -> int:
 
 def compare(arguments: Sequence[str]) -> int:
     """Put methods side by side."""
-    from hardpair.compare.options import Compare
+    from hardpair.sweep.compare_options import Compare
 
     options = parse(Compare, arguments, "hardpair compare")
-    from hardpair.compare.run import compare_methods
+    from hardpair.sweep.compare import compare_methods
 
     prepare_to_compute(options.threads)
     return ended(compare_methods(options, shlex.join(["hardpair", "compare", *arguments])))
@@ -141,10 +141,10 @@ def compare(arguments: Sequence[str]) -> int:
 
 def ablate(arguments: Sequence[str]) -> int:
     """Repeat an ablation of the paper."""
-    from hardpair.ablate.options import Ablate
+    from hardpair.sweep.ablate_options import Ablate
 
     options = parse(Ablate, arguments, "hardpair ablate")
-    from hardpair.ablate.run import run_ablation
+    from hardpair.sweep.ablate import run_ablation
 
     prepare_to_compute(options.threads)
     return ended(run_ablation(options, shlex.join(["hardpair", "ablate", *arguments])))
