@@ -4,9 +4,8 @@ import pytest
 
 from hardpair.errors import UserError
 from hardpair.recipes import RECIPES, find_recipe
-from hardpair.sweep.ablate import ablation_variants, base_recipe, evaluated_epochs
+from hardpair.sweep.ablate import CHANGES, SETTLED, ablation_variants, base_recipe, evaluated_epochs
 from hardpair.sweep.ablate_options import Ablate
-from hardpair.sweep.claims import CHANGES, SETTLED
 from hardpair.sweep.variants import plan_jobs
 
 

@@ -6,9 +6,8 @@ import io
 import pytest
 from PIL import Image
 
-from hardpair.sweep.ablate import Ablation, ablation_page, ablation_variants
+from hardpair.sweep.ablate import CHANGES, Ablation, ablation_page, ablation_variants, claims, published, verdict
 from hardpair.sweep.ablate_options import Ablate
-from hardpair.sweep.claims import CHANGES, claims, published, verdict
 from hardpair.sweep.figures import draw_ablation
 from hardpair.sweep.results import Evaluation, Result, Summary
 

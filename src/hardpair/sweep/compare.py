@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,23 @@ from hardpair.sweep.figures import draw_comparison
 from hardpair.sweep.results import IN_COMPARISON, SCORES, SEMI, Result, Summary, read_known, summarise
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.runner import run_sweep
-from hardpair.sweep.tables import Lines, Output, Page, Setup, setup_now
+from hardpair.sweep.tables import Column, Columns, Lines, Output, Page, Setup, setup_now, table_of
 from hardpair.sweep.variants import Job, Variant, given_conditions, open_labelled, plan_jobs, under_conditions
 from hardpair.train import pick_device
 from hardpair.train.cost import forward_equivalents
 from hardpair.words import several
 
-HEADINGS = (
-    "method", "epochs", "forwards", "minutes", "linear top-1", "control", "gain", "knn top-1", "control", "loss",
-)  # fmt: skip
+COLUMNS: Columns = (
+    ("epochs", lambda row: str(row.variant.recipe.epochs)),
+    ("forwards", lambda row: f"{row.variant.forwards:.0f}"),
+    ("minutes", lambda row: f"{row.mean('minutes'):.1f}"),
+    ("linear top-1", lambda row: f"{row.figure('linear'):.1f}"),
+    ("control", lambda row: f"{row.mean('linear_control'):.1f}"),
+    ("gain", lambda row: f"{row.mean('linear') - row.mean('linear_control'):+.1f}"),
+    ("knn top-1", lambda row: f"{row.figure('knn'):.1f}"),
+    ("control", lambda row: f"{row.mean('knn_control'):.1f}"),
+    ("loss", lambda row: f"{row.mean('first_loss'):.3f} → {row.mean('last_loss'):.3f}"),
+)
 LEGEND = (
     "Forwards: what a run spends on an image over all epochs, in forwards of the encoder. Minutes: of training, per "
     "run. Control: a random encoder of the same shape. Gain: linear top-1 above it, in points. Loss: after the first "
@@ -47,11 +56,7 @@ def compare_methods(options: Compare, command: str) -> int | None:
     variants = comparison_variants(options, costs)
     jobs = plan_jobs(variants, seeds=options.seeds, out=options.out, images=len(images))
     scores = RunScores(facts, options.on, options.data_root, device, options.labels, known)
-
-    def output(results: Mapping[Path, Result]) -> Output:
-        return comparison_output(options, command, facts, jobs, results)
-
-    return run_sweep(jobs, scores, output, data_root=options.data_root, device=options.device)
+    return run_sweep(options, jobs, scores, partial(comparison_output, options, command, facts, jobs))
 
 
 def chosen_methods(options: Compare) -> list[str]:
@@ -172,13 +177,11 @@ def comparison_page(about: Comparison, rows: Sequence[Summary]) -> Page:
         intro.append(f"Known from earlier comparisons: {', '.join(parts)}.")
     if SUPERVISED in about.methods and about.on == "validation":
         intro.append(SEEN)
-    lines = [HEADINGS, *(_cells(row, about.seeds) for row in rows)]
-    if len(about.budgets) > 1:
-        budgets = ["budget", *(str(row.variant.budget) for row in rows)]
-        lines = [(line[0], budget, *line[1:]) for line, budget in zip(lines, budgets, strict=True)]
+    budget: Columns = (("budget", lambda row: str(row.variant.budget)),) if len(about.budgets) > 1 else ()
+    columns: Columns = (("method", lambda row: _name(row, about.seeds)), *budget, *COLUMNS)
     more = (FEW, _few_labels(about, rows)) if about.labels else None
     title = "Methods under the same conditions"
-    return Page(title, intro, lines, LEGEND, _overspent(about, rows), about.command, more)
+    return Page(title, intro, table_of(rows, columns), LEGEND, _overspent(about, rows), about.command, more)
 
 
 def _overspent(about: Comparison, rows: Sequence[Summary]) -> list[str]:
@@ -192,31 +195,16 @@ def _overspent(about: Comparison, rows: Sequence[Summary]) -> list[str]:
 
 
 def _few_labels(about: Comparison, rows: Sequence[Summary]) -> Lines:
-    headings = [words for share in about.labels for words in (f"{share * 100:g} % of the labels", "control")]
-    lines = [["method", "forwards", *headings]]
-    for row in rows:
-        figures = [row.semi(share) for share in about.labels]
-        cells = [f"{both[name]:.1f}" if name in both else DIVERGED for both in figures for name in SEMI]
-        if any(figures):
-            lines.append([_name(row, about.seeds), f"{row.variant.forwards:.0f}", *cells])
-    return lines
+    def cell(row: Summary, share: float, name: str) -> str:
+        return f"{row.semi(share)[name]:.1f}" if name in row.semi(share) else DIVERGED
+
+    columns: list[Column] = [("method", lambda row: _name(row, about.seeds)), COLUMNS[1]]
+    for share in about.labels:
+        columns.append((f"{share * 100:g} % of the labels", partial(cell, share=share, name="semi")))
+        columns.append(("control", partial(cell, share=share, name="semi_control")))
+    return table_of([row for row in rows if any(row.semi(share) for share in about.labels)], columns)
 
 
 def _name(row: Summary, seeds: int) -> str:
     done, method = len(row.results), row.variant.label
     return method if done == seeds else f"{method} ({done} of {seeds} seeds)"
-
-
-def _cells(row: Summary, seeds: int) -> tuple[str, ...]:
-    return (
-        _name(row, seeds),
-        str(row.variant.recipe.epochs),
-        f"{row.variant.forwards:.0f}",
-        f"{row.mean('minutes'):.1f}",
-        f"{row.figure('linear'):.1f}",
-        f"{row.mean('linear_control'):.1f}",
-        f"{row.mean('linear') - row.mean('linear_control'):+.1f}",
-        f"{row.figure('knn'):.1f}",
-        f"{row.mean('knn_control'):.1f}",
-        f"{row.mean('first_loss'):.3f} → {row.mean('last_loss'):.3f}",
-    )

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hardpair.errors import UserError
+from hardpair.sweep.conditions import Conditions
 from hardpair.sweep.tables import Output
 from hardpair.sweep.variants import Job
 from hardpair.train import pretrain
@@ -17,6 +18,8 @@ from hardpair.train.signals import stop_on_signals
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+Results = Mapping[Path, R]
+"""By the folder of the run."""
 
 
 class Scores(Protocol[R_co]):
@@ -43,7 +46,7 @@ class Sweep(Generic[R]):
         self,
         jobs: Sequence[Job],
         scores: Scores[R],
-        write: Callable[[Mapping[Path, R]], None],
+        write: Callable[[Results[R]], None],
         *,
         data_root: Path,
         device: str,
@@ -138,15 +141,11 @@ class Sweep(Generic[R]):
 
 
 def run_sweep(
-    jobs: Sequence[Job],
-    scores: Scores[R],
-    output: Callable[[Mapping[Path, R]], Output],
-    *,
-    data_root: Path,
-    device: str,
+    options: Conditions, jobs: Sequence[Job], scores: Scores[R], output: Callable[[Results[R]], Output]
 ) -> int | None:
     """Do what is missing and keep table and figure up to date; returns the signal that stopped it, or None."""
-    sweep = Sweep(jobs, scores, lambda results: output(results).write(), data_root=data_root, device=device)
+    place: dict[str, Any] = {"data_root": options.data_root, "device": options.device}
+    sweep = Sweep(jobs, scores, lambda results: output(results).write(), **place)
     signal = sweep.run_to_end()
     if signal is None:
         output(sweep.results).say()

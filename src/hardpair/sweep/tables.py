@@ -10,10 +10,14 @@ from typing import Any
 
 from hardpair.files import commit, write_atomically
 from hardpair.sweep.conditions import Conditions
+from hardpair.sweep.results import Summary
 from hardpair.words import several
 
 Lines = Sequence[Sequence[str]]
 """The headings of a table, then the cells of each row."""
+Column = tuple[str, Callable[[Summary], str]]
+"""Its heading, and its cell in the row of a variant."""
+Columns = Sequence[Column]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,11 @@ class Output:
         """The page on a terminal, and where the files are."""
         print(f"\n{self.page[1].text()}\n")
         print(f"table: {self.page[0]}  figure: {self.figure[0]}")
+
+
+def table_of(rows: Sequence[Summary], columns: Columns) -> Lines:
+    """A line for each variant."""
+    return [[heading for heading, _ in columns], *([cell(row) for _, cell in columns] for row in rows)]
 
 
 def markdown_table(lines: Lines) -> str:
