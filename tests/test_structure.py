@@ -20,8 +20,7 @@ LAYERS = [
     "train",
     "evaluate",
     "report",
-    "compare",
-    "ablate",
+    "sweep",
     "doctor",
     "api",
     "cli",
@@ -37,11 +36,10 @@ MAY_IMPORT = {
     "train": {"data", "views", "models", "methods", "recipes"},
     "evaluate": {"data", "views", "models", "recipes", "train"},
     "report": set(),
-    "compare": {"methods", "recipes", "train", "evaluate", "data", "report"},
-    "ablate": {"recipes", "train", "evaluate", "data", "report", "compare"},
+    "sweep": {"methods", "recipes", "train", "evaluate", "data", "report"},
     "doctor": {"data", "views", "recipes", "train"},
     "api": {"data", "methods", "models", "recipes", "train", "evaluate", "report"},
-    "cli": {"api", "data", "methods", "recipes", "train", "evaluate", "report", "compare", "ablate", "doctor"},
+    "cli": {"api", "data", "methods", "recipes", "train", "evaluate", "report", "sweep", "doctor"},
 }
 
 

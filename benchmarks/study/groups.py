@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from search import again, searched
-from variants import BEFORE, Variant, fields, now, now_trial, rival, simclr, small, small40, soft, trial
+from variants import BEFORE, fields, now, now_trial, rival, simclr, small, small40, soft, trial, vary
+
+from hardpair.sweep.variants import Variant
 
 
 def _map_now() -> Iterator[Variant]:
@@ -20,7 +22,7 @@ def _map_of_eq4() -> Iterator[Variant]:
 
 
 GROUPS: dict[str, tuple[Variant, ...]] = {
-    "base": (Variant("demo/hnpm"),),
+    "base": (vary("demo/hnpm"),),
     "rate": (
         *(fields(f"rate {rate:g}", learning_rate=rate) for rate in (3e-4, 2e-3, 4e-3)),
         fields("schedule: steps", schedule="steps"),
@@ -37,7 +39,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     ),
     # Smaller views for all, and the epochs they pay for.
     "sizes": tuple(
-        Variant(
+        vary(
             f"{method} at 24 px, rate 0.002",
             BEFORE[f"demo/{method}"],
             {"epochs": epochs, "learning_rate": 2e-3, "method": f"{method}24"},
@@ -79,13 +81,13 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
             anchors="both",
             among_teachers=True,
         ),
-        Variant(
+        vary(
             "simclr at 24 px, temperature 0.1, rate 0.002",
             {**BEFORE["demo/simclr"], "temperature": 0.1},
             {"epochs": 9, "learning_rate": 2e-3, "method": "simclr24"},
             "demo/simclr",
         ),
-        Variant(
+        vary(
             "simclr at 24 px, rate 0.004",
             BEFORE["demo/simclr"],
             {"epochs": 9, "learning_rate": 4e-3, "method": "simclr24"},
@@ -137,7 +139,7 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     ),
     # Is it the small view and the small batches alone, with the paper's own Eq. 4?
     "paper": (
-        Variant(
+        vary(
             "hnpm with a small view, batch 40: Eq. 4, threshold 1.2",
             {"small_views": 1, "threshold": 1.2},
             {"epochs": 10, "learning_rate": 2e-3, "view_size": 0.75, "batch_size": 40},
@@ -166,17 +168,17 @@ GROUPS: dict[str, tuple[Variant, ...]] = {
     # As many trials for each of the others: its own most sensitive setting, and the learning rate.
     "rivals": (
         *(
-            Variant(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
+            vary(f"simclr, temperature {t:g}", {"temperature": t}, {"epochs": 5}, "demo/simclr")
             for t in (0.1, 0.2, 0.3, 0.5)
         ),
-        *(Variant(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
-        *(Variant(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
+        *(vary(f"moco, temperature {t:g}", {"temperature": t}, {"epochs": 4}, "demo/moco") for t in (0.1, 0.2)),
+        *(vary(f"byol, momentum {m:g}", {"momentum": m}, {"epochs": 4}, "demo/byol") for m in (0.9, 0.99)),
         *(
-            Variant(f"{method}, rate 0.002", {}, {"epochs": epochs, "learning_rate": 2e-3}, f"demo/{method}")
+            vary(f"{method}, rate 0.002", {}, {"epochs": epochs, "learning_rate": 2e-3}, f"demo/{method}")
             for method, epochs in (("simclr", 5), ("moco", 4), ("byol", 4), ("simsiam", 5))
         ),
-        Variant("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
-        Variant("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
+        vary("simsiam", {}, {"epochs": 5}, "demo/simsiam"),
+        vary("moco, one-sided", {"symmetric": False}, {"epochs": 8}, "demo/moco"),
     ),
 }
 
@@ -222,4 +224,4 @@ _KEPT = (
     "half: Eq. 4, alpha ratio 0.125, threshold 0.15",
 )
 for _group, _names in (("best", _BEST), ("kept", _KEPT)):
-    GROUPS[_group] = tuple(v for group in list(GROUPS.values()) for v in group if v.name in _names)
+    GROUPS[_group] = tuple(v for group in list(GROUPS.values()) for v in group if v.label in _names)

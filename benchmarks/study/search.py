@@ -2,14 +2,15 @@
 
 Tuning by hand never takes equal care of all. Here each method has five things to vary, learning rate, batch and views
 and two of its own, and trial by trial each has had as much of it as the others, wherever it is stopped. What is
-searched at half the compute of the comparison is judged like everything else in the study, on validation.
+searched at half the compute of the comparison is evaluated like everything else in the study, on validation.
 """
 
 import random
-from dataclasses import replace
 from typing import Any
 
-from variants import Variant
+from variants import vary
+
+from hardpair.sweep.variants import Variant
 
 TRIALS = 8
 SHARED: dict[str, tuple[Any, ...]] = {
@@ -71,23 +72,20 @@ def searched() -> tuple[Variant, ...]:
 
 def again() -> tuple[Variant, ...]:
     """Where the best draw was ahead of the recipe: both once more, with the compute of the comparison."""
-    return tuple(
-        replace(found, name=f"whole {found.name}", fields={**found.fields, "epochs": WHOLE[method]})
-        for method, trial in BETTER.items()
-        for found in (_variant(method, 0), _variant(method, trial))
-    )
+    return tuple(_variant(method, draw, whole=True) for method, best in BETTER.items() for draw in (0, best))
 
 
-def _variant(method: str, trial: int) -> Variant:
+def _variant(method: str, trial: int, *, whole: bool = False) -> Variant:
     rate, batch, settings = START[method]
-    fields: dict[str, Any] = {"method": method, "view_size": 0.75, "epochs": EPOCHS[method]}
+    name = f"{'whole ' * whole}search {method} {trial}"
+    fields: dict[str, Any] = {"method": method, "view_size": 0.75, "epochs": (WHOLE if whole else EPOCHS)[method]}
     fields |= {"learning_rate": rate, "batch_size": batch}
     if not trial:
-        return Variant(f"search {method} 0: its recipe", settings, fields, f"demo/{method}")
+        return vary(f"{name}: its recipe", settings, fields, f"demo/{method}")
     chance = random.Random(f"{method} {trial}")
     chosen = {name: chance.choice(values) for name, values in (SHARED | OWN[method]).items()}
     fields |= {name: chosen[name] for name in ("learning_rate", "batch_size")}
     views = dict.fromkeys(VIEWS.get(method, ("view",)), chosen["view"])
     own = {name: chosen[name] for name in OWN[method]}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items())
-    return Variant(f"search {method} {trial}: {words}", settings | views | own, fields, f"demo/{method}")
+    return vary(f"{name}: {words}", settings | views | own, fields, f"demo/{method}")

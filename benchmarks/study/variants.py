@@ -1,18 +1,21 @@
-"""What a variant is, and short ways to write one down; groups.py has them all.
+"""Short ways to write a variant of the study down; groups.py has them all.
 
 Every variant changes a recipe of the demo, demo/hnpm where not said otherwise, with views of full size and a learning
 rate of .001 and a batch of 160, in the fields and settings it names.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from trial import SimCLRSmall, Trial, smaller
 
 from hardpair.methods import METHODS
-from hardpair.recipes import Recipe, find_recipe
+from hardpair.recipes import find_recipe
 from hardpair.recipes.demo import WORKING
+from hardpair.sweep.variants import Variant
 from hardpair.views import POLICIES
 
 METHODS["simclrsmall"] = SimCLRSmall
@@ -23,6 +26,7 @@ for _percent in (8, 50, 80):
     POLICIES[f"balanced{_percent}"] = replace(POLICIES["balanced"], crop=(_percent / 100, 1.0))
 POLICIES["part"] = replace(POLICIES["balanced"], crop=(0.05, 0.5))
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 DATA, EPOCHS = "cifar10:10000", 8
 BEFORE: dict[str, dict[str, Any]] = {
     "demo/hnpm": {
@@ -50,58 +54,50 @@ BEFORE: dict[str, dict[str, Any]] = {
 """Settings of the recipes when the study began. What it finds changes the recipes, but not what a variant means."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A name for the table, and what it changes; where that is the method, the settings are all that are given."""
-
-    name: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    base: str = "demo/hnpm"
-
-    def recipe(self, seed: int) -> Recipe:
-        """The recipe of a seed."""
-        base = find_recipe(self.base)
-        other = "method" in self.fields
-        settings = {**({} if other else BEFORE[self.base]), **self.settings}
-        changes = {
-            "data": DATA,
-            "epochs": EPOCHS,
-            "learning_rate": 1e-3,
-            "view_size": 1.0,
-            "batch_size": 160,
-            **self.fields,
-        }
-        return replace(base, name="study", seed=seed, settings=settings, **changes)
+def vary(
+    label: str, settings: Mapping[str, Any] = NOTHING, fields: Mapping[str, Any] = NOTHING, base: str = "demo/hnpm"
+) -> Variant:
+    """The base with these changes; where they name a method, its settings are all that are given."""
+    changed = {"data": DATA, "epochs": EPOCHS, "learning_rate": 1e-3, "view_size": 1.0, "batch_size": 160}
+    changed |= fields
+    own = {**({} if "method" in changed else BEFORE[base]), **settings}
+    recipe = replace(find_recipe(base), name="study", settings=own, **changed)
+    return Variant(re.sub(r"[^a-z0-9.]+", "-", label.lower()), label, recipe)
 
 
 def trial(name: str, *, epochs: int = EPOCHS, rate: float = 1e-3, **settings: Any) -> Variant:
     """A variant of the method in trial.py."""
-    return Variant(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
+    return vary(name, settings, {"method": "trial", "epochs": epochs, "learning_rate": rate})
 
 
 def small(name: str, *, batch_size: int = 160, **settings: Any) -> Variant:
     """The same with views of 24 px, the epochs they pay for and a higher learning rate."""
     changes = {"method": "trial24", "epochs": 14, "learning_rate": 2e-3, "batch_size": batch_size}
-    return Variant(f"24 px: {name}", settings, changes)
+    return vary(f"24 px: {name}", settings, changes)
 
 
 def soft(
-    name: str, *, epochs: int = 14, rate: float = 2e-3, more: Mapping[str, Any] | None = None, **settings: Any
+    name: str,
+    *,
+    epochs: int = 14,
+    rate: float = 2e-3,
+    more: Mapping[str, Any] = NOTHING,
+    kind: str = "best",
+    **settings: Any,
 ) -> Variant:
     """The best of those (soft 0.2, threshold 1.4, both, among teachers), changed."""
     best = {"form": "soft", "softness": 0.2, "threshold": 1.4, "anchors": "both", "among_teachers": True}
     sizes = {"crop_size": 24, "student_size": 24}
-    changes = {"method": "trial", "epochs": epochs, "learning_rate": rate, **(more or {})}
-    return Variant(f"best: {name}", {**best, **sizes, **settings}, changes)
+    changes = {"method": "trial", "epochs": epochs, "learning_rate": rate, **more}
+    return vary(f"{kind}: {name}", {**best, **sizes, **settings}, changes)
 
 
 def simclr(
-    name: str, epochs: int = 9, *, size: int | str = 24, more: Mapping[str, Any] | None = None, **settings: Any
+    name: str, epochs: int = 9, *, size: int | str = 24, more: Mapping[str, Any] = NOTHING, **settings: Any
 ) -> Variant:
     """SimCLR with views of so many pixels."""
-    changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}", **(more or {})}
-    return Variant(f"simclr: {name}", {**BEFORE["demo/simclr"], **settings}, changes, "demo/simclr")
+    changes = {"epochs": epochs, "learning_rate": 2e-3, "method": f"simclr{size}", **more}
+    return vary(f"simclr: {name}", {**BEFORE["demo/simclr"], **settings}, changes, "demo/simclr")
 
 
 def small40(name: str, **changes: Any) -> Variant:
@@ -113,20 +109,20 @@ def rival(method: str, name: str, epochs: int, *, rate: float = 2e-3, batch: int
     """Another system with views of 24 px."""
     changes = {"epochs": epochs, "learning_rate": rate, "method": f"{method}24", "batch_size": batch}
     own = {**BEFORE[f"demo/{method}"], **settings}
-    return Variant(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
+    return vary(f"{method} at 24 px: {name}", own, changes, f"demo/{method}")
 
 
 def fields(name: str, **changes: Any) -> Variant:
     """A variant of the recipe's other fields."""
-    return Variant(name, {}, changes)
+    return vary(name, {}, changes)
 
 
 def now(name: str, **settings: Any) -> Variant:
     """The demo's recipe as the study left it, at half the compute of the others."""
     changes = {"method": "hnpm", "epochs": 5, "learning_rate": 2e-3, "batch_size": 40, "view_size": 0.75}
-    return Variant(f"half: {name}", {**WORKING, **settings}, changes)
+    return vary(f"half: {name}", {**WORKING, **settings}, changes)
 
 
 def now_trial(name: str, *, epochs: int = 5, **changes: Any) -> Variant:
     """The same with a choice that the product does not have."""
-    return replace(soft(name, epochs=epochs, extra_size=16, more={"batch_size": 40}, **changes), name=f"half: {name}")
+    return soft(name, epochs=epochs, extra_size=16, more={"batch_size": 40}, kind="half", **changes)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from hardpair.cli.arguments import parse
-from hardpair.compare.options import Compare
 from hardpair.errors import UserError
+from hardpair.sweep.compare_options import Compare
 
 
 @dataclass(frozen=True)

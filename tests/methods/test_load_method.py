@@ -84,7 +84,7 @@ def test_trained_resumed_evaluated_and_reported(file, tmp_path, capsys):
 
 
 def test_compared_with_others(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("hardpair.compare.run.draw", lambda *_: {})
+    monkeypatch.setattr("hardpair.sweep.compare.draw_comparison", lambda *_: {})
     small = ["--width", ".0625", "--image-size", "8", "--batch-size", "50", "--budget", "1", "--seeds", "1"]
     photos = write_photos(tmp_path / "photos")
     words = [

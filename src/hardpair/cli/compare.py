@@ -4,14 +4,14 @@ import shlex
 from collections.abc import Sequence
 
 from hardpair.cli.arguments import parse
-from hardpair.compare.options import Compare
 from hardpair.machine import prepare_to_compute
+from hardpair.sweep.compare_options import Compare
 
 
 def main(arguments: Sequence[str]) -> int:
     """Put methods side by side."""
     options = parse(Compare, arguments, "hardpair compare")
-    from hardpair.compare.run import compare_methods
+    from hardpair.sweep.compare import compare_methods
 
     prepare_to_compute(options.threads)
     return ended(compare_methods(options, shlex.join(["hardpair", "compare", *arguments])))

@@ -1,1 +1,0 @@
-"""Comparing methods: the same encoder, images and compute for each; one table and one figure."""
