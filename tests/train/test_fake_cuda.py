@@ -17,13 +17,13 @@ from hardpair.evaluate.knn import vote
 from hardpair.evaluate.linear import Standardise
 from hardpair.evaluate.logistic import predict
 from hardpair.evaluate.metrics import METRICS, accuracies
-from hardpair.evaluate.neighbours import agreement, nearest
 from hardpair.evaluate.probe import Probes
 from hardpair.evaluate.tuned import label_loss
 from hardpair.models import Classifier, build_encoder
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
 from hardpair.train.meter import Meter
+from hardpair.train.neighbours import agreement, nearest
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.step import Stepper, build_method, recipe_draw
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view

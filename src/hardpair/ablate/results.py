@@ -10,7 +10,7 @@ from typing import Any
 from hardpair.ablate.plan import Job, Variant
 from hardpair.compare.over_seeds import OverSeeds
 from hardpair.compare.results import JUDGED, find_score, read_own_run
-from hardpair.report.files import Record, Run
+from hardpair.report.run_files import Record, RunFiles
 
 Curve = list[tuple[float, OverSeeds]]
 """Epochs, and a figure over seeds at each."""
@@ -117,7 +117,7 @@ def missing_protocols(job: Job, step: int, *, on: str, facts: Record) -> list[st
     return [name for name in JUDGED if run is None or _score(run, job, name, step, on, facts) is None]
 
 
-def _point(run: Run, job: Job, step: int, on: str, facts: Record) -> Point | None:
+def _point(run: RunFiles, job: Job, step: int, on: str, facts: Record) -> Point | None:
     knn, linear = (_score(run, job, protocol, step, on, facts) for protocol in JUDGED)
     if knn is None or linear is None:
         return None
@@ -130,11 +130,11 @@ def _point(run: Run, job: Job, step: int, on: str, facts: Record) -> Point | Non
     )
 
 
-def _score(run: Run, job: Job, protocol: str, step: int, on: str, facts: Record) -> Record | None:
+def _score(run: RunFiles, job: Job, protocol: str, step: int, on: str, facts: Record) -> Record | None:
     return find_score(run, protocol, recipe_hash=job.recipe.to_json()["hash"], step=step, on=on, facts=facts)
 
 
-def _losses(run: Run) -> tuple[tuple[int, float], ...]:
+def _losses(run: RunFiles) -> tuple[tuple[int, float], ...]:
     """Means of the lines logged in each epoch, for logs of any length to give a line that can be read."""
     epochs: dict[int, list[float]] = {}
     for line in run.steps:

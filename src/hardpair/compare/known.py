@@ -9,7 +9,7 @@ from hardpair.compare.plan import Job
 from hardpair.compare.results import SEMI, Result, own_shares
 from hardpair.errors import UserError, printable, shown
 from hardpair.files import read_json
-from hardpair.report.files import Record, mapping
+from hardpair.report.run_files import Record, mapping
 
 MOST_BYTES = 10_000_000  # a run takes about 600
 KINDS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Result) if field.name not in SEMI}

@@ -14,7 +14,7 @@ from hardpair.evaluate.semi import FIRST
 from hardpair.files import read_json
 from hardpair.recipes import SUPERVISED
 from hardpair.recipes.tuning import PRESETS
-from hardpair.report.files import Record, Run, mapping, read_run
+from hardpair.report.run_files import Record, RunFiles, mapping, read_run
 
 JUDGED = ("knn", "linear")
 """The protocols of every comparison."""
@@ -142,7 +142,9 @@ def missing_scores(job: Job, *, labels: Sequence[float], on: str, facts: Record)
     return [name for name in JUDGED if name in missing], tuple(share for share in labels if share in missing)
 
 
-def _scores(run: Run, job: Job, labels: Sequence[float], on: str, facts: Record) -> dict[str | float, Record | None]:
+def _scores(
+    run: RunFiles, job: Job, labels: Sequence[float], on: str, facts: Record
+) -> dict[str | float, Record | None]:
     ends = run.events("end")
     which: dict[str, Any] = {
         "recipe_hash": job.recipe_hash,
@@ -166,12 +168,12 @@ def own_shares(job: Job, labels: Sequence[float]) -> tuple[float, ...]:
     return () if job.method == SUPERVISED else tuple(labels)
 
 
-def _after_one_epoch(run: Run) -> Record:
+def _after_one_epoch(run: RunFiles) -> Record:
     """The first record worth comparing with: memories begin with random directions, which are easy to tell from."""
     return next((step for step in run.steps if step.get("epoch", 0) >= 1), run.steps[-1])
 
 
-def read_own_run(path: Path, facts: Record) -> Run | None:
+def read_own_run(path: Path, facts: Record) -> RunFiles | None:
     """The run, if there is one and it is on these images."""
     if not (path / "recipe.json").is_file() or _read(path / "data.json") != facts:
         return None
@@ -179,7 +181,7 @@ def read_own_run(path: Path, facts: Record) -> Run | None:
 
 
 def find_score(
-    run: Run, protocol: str, *, recipe_hash: str, step: int | None, on: str, facts: Record, share: float = 1.0
+    run: RunFiles, protocol: str, *, recipe_hash: str, step: int | None, on: str, facts: Record, share: float = 1.0
 ) -> Record | None:
     """The newest score of the encoder at that step, by the protocol's own settings on the run's own images."""
     wanted = {"protocol": protocol, "on": on, "recipe_hash": recipe_hash, "step": step}

@@ -16,7 +16,6 @@ from hardpair.errors import UserError, nearest
 from hardpair.evaluate.distill import Distilling, distill_trials
 from hardpair.evaluate.knn import knn
 from hardpair.evaluate.linear import linear
-from hardpair.evaluate.neighbours import write_neighbours
 from hardpair.evaluate.on_features import features_trial
 from hardpair.evaluate.probe import Probing, probe
 from hardpair.evaluate.semi import FewLabels, semi_trials
@@ -25,6 +24,7 @@ from hardpair.evaluate.trial import Bench, Judgement, Trial, is_judgement
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
+from hardpair.train.neighbours import write_neighbours
 from hardpair.train.tuner import DivergedError
 
 CONTROL = "random encoder"  # before what is said of its progress
@@ -155,6 +155,9 @@ def _score(trial: Trial, bench: Bench, recipe: Mapping[str, Any]) -> dict[str, A
         **trial.facts,
         **({"labels_seen": True} if recipe["method"] == SUPERVISED else {}),
         "data": {part: images.facts() for part, images in trial.data.items()},
+        "source": bench.source,
+        "data_root": str(bench.root),
+        "classes": len(trial.data["test"].classes),
         "on": bench.on,
         "image_size": bench.size,
         "step": bench.encoder.step,

@@ -67,7 +67,7 @@ def _pretrain(
     run.mkdir(parents=True, exist_ok=True)
     with sole_writer(run):
         if distributed.is_main():
-            write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
+            write_atomically(run / "data.json", json.dumps({**facts, "root": str(data_root)}, indent=2).encode())
             write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
         return trainer.run_to_end() if until is None else trainer.run_until(until)
 

@@ -1,8 +1,10 @@
 """The pretraining loop. It knows the contract of a method and no method by name."""
 
+import contextlib
 import platform
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ from hardpair.train.gallery import mines, write_pairs
 from hardpair.train.health import complaints
 from hardpair.train.log import Log
 from hardpair.train.meter import Meter
+from hardpair.train.neighbours import show_neighbours
 from hardpair.train.progress import Display
 from hardpair.train.signals import StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
@@ -98,6 +101,9 @@ class Trainer:
             if mines(self.method):
                 display.say("finishing: looking for the hardest pairs")
                 self._show_pairs(display)
+            if self.images.labels is None:  # with labels, evaluation shows them
+                display.say("finishing: looking for nearest neighbours")
+                self._show_neighbours(display)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return self._outcome("finished")
 
@@ -136,13 +142,24 @@ class Trainer:
     def _show_pairs(self, display: Display) -> None:
         """Pairs are for people to look at: the run is whole without them."""
         draw = recipe_draw(self.recipe, 0, self.stepper.positions)
+        with (
+            self._memory_permitting("pairs.json", display),
+            torch.compiler.set_stance("force_eager"),  # so few batches are not worth compiling anything for
+        ):
+            write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+
+    def _show_neighbours(self, display: Display) -> None:
+        with self._memory_permitting("neighbours.json", display):
+            show_neighbours(self.run, self.images, self.method.encoder, seed=self.recipe.seed, device=self.device)
+
+    @contextlib.contextmanager
+    def _memory_permitting(self, file: str, display: Display) -> Iterator[None]:
         try:
-            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
-                write_pairs(self.run / "pairs.json", self.method, self.images, draw)
+            yield
         except Exception as error:
             if not no_memory(error):
                 raise
-            text = "there was not enough memory to mine the hardest pairs, so there is no pairs.json; all else is whole"
+            text = f"there was not enough memory to make {file}; all else is whole"
             self.log.write("warning", step=self.step, text=text)
             display.say(f"warning: {text}")
 
@@ -207,6 +224,7 @@ class Trainer:
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.images.name,
             images=len(self.images),
+            classes=len(self.images.classes),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),
             device=str(self.device),
             processes=distributed.world_size(),
