@@ -110,9 +110,10 @@ def test_commands_to_copy_run_nothing_else(run: Path) -> None:
         assert not (run / "canary").exists()
 
 
-def test_a_commit_is_shown_as_a_command(run: Path) -> None:
-    write_lines(run / "log.jsonl", [{"event": "start", "commit": "3c9d8e7f6a5b-dirty"}])
-    assert "<code>git checkout 3c9d8e7f6a5b\n" in write_report(run).read_text()
+def test_a_commit_is_shown_only_if_it_looks_like_one(run: Path) -> None:
+    for commit, shown in (("3c9d8e7f6a5b-dirty", True), ("3c9d8e7f6a5b; touch x", False)):
+        write_lines(run / "log.jsonl", [{"event": "start", "commit": commit}])
+        assert ("commit 3c9d8e7f6a5b of hardpair" in write_report(run).read_text()) == shown
 
 
 HUGE = [10**400, -(10**400), 1.7e308, -1.7e308, 1e400, -1e400, float("nan"), 5e-324, 2**64]
@@ -189,7 +190,7 @@ def test_pipes_are_not_waited_for(run: Path) -> None:
 def test_a_log_of_ten_thousand_kinds_of_figures_is_not_drawn_to_its_end(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hardpair.report.curves._MOST_OWN", 2)  # which are quicker to draw than the usual 20
+    monkeypatch.setattr("hardpair.report.training._MOST_OWN", 2)  # which are quicker to draw than the usual 20
     step = {"event": "step", "step": 1, "epoch": 1.0, **{f"own{k}": 1.0 for k in range(10_000)}}
     write_lines(run / "log.jsonl", [step])
     with within(30):

@@ -20,7 +20,7 @@ from hardpair.report.scores import CONTROL, bars
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]+={0,2}")  # the first bytes of every PNG, then base64 alone
 _MOST_PAIRS = 48
-_LONGEST_NAME = 16
+_LONGEST_NAME = 13  # letters, which fit beneath a small picture in a line or two
 
 
 def neighbours(run: RunFiles) -> Html:
@@ -96,11 +96,11 @@ def _caption(image: Record) -> Html:
 
 
 def short_name(file: str) -> str:
-    """photos/2021/IMG_20210731_183012.jpg → IMG_202…_183012: both ends, which tell files apart."""
+    """photos/2021/IMG_20210731_183012.jpg → IMG_20…183012: both ends, which tell files apart."""
     name = file.rstrip("/").rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     half = _LONGEST_NAME // 2
-    return stem if len(stem) <= _LONGEST_NAME else f"{stem[: half - 1]}…{stem[-half:]}"
+    return stem if len(stem) <= _LONGEST_NAME else f"{stem[:half]}…{stem[-half:]}"
 
 
 def pairs(run: RunFiles) -> Html:
@@ -149,7 +149,7 @@ def _pair(pair: Record) -> Html:
         element("figure", picture(image, role), element("figcaption", _caption(image))) for role, image in sides.items()
     ]
     distance = numeric(pair.get("distance"))
-    how_far = "" if distance is None else f"distance {distance:.2f}"
+    how_far = "" if distance is None else f"{distance:.2f} apart"
     verdict = _verdict(*(image.get("label") for image in sides.values()))
     foot = element("p", verdict, element("span", how_far), class_="foot")
     return element("article", element("div", *both, class_="two"), foot, class_="card pair")

@@ -83,9 +83,10 @@ def _facts(run: RunFiles) -> Html:
 
 
 def _image_size(recipe: Record) -> str | None:
-    size, share = recipe.get("image_size"), numeric(recipe.get("view_size"))
-    smaller = f", views {100 * share:.0f} % of it" if share is not None and share < 1 else ""
-    return None if size is None else f"{size} px{smaller}"
+    size, share = numeric(recipe.get("image_size")), numeric(recipe.get("view_size"))
+    if size is None:
+        return None
+    return f"{size:g} px" if share is None or share >= 1 else f"{size:g} px, views {share * size:.0f}"
 
 
 def _training_time(run: RunFiles) -> str | None:

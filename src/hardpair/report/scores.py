@@ -100,7 +100,8 @@ def _reading(score: Record) -> str:
     k, share = numeric(settings.get("k")), numeric(settings.get("labels"))
     if protocol == "knn" and k is not None:
         bank = numeric(images_of(score, "train").get("images"))
-        return f"The {count(k if bank is None else min(k, bank))} training images most like a test image vote (k)."
+        voters = count(k if bank is None else min(k, bank))
+        return f"Each test image takes the class that its {voters} nearest training images vote for (k = {voters})."
     if protocol == "semi" and share is not None:
         part = "all labels" if share >= 1 else f"{100 * share:g} % of the labels"
         return f"The encoder is fine-tuned with {part}."

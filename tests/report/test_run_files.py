@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from fake_run import write_lines
-from hardpair.report.files import read_run
 
 from hardpair.errors import UserError
 from hardpair.report import summary_table, write_report
+from hardpair.report.run_files import read_run
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "scores.jsonl", "pairs.json", "neighbours.json"])

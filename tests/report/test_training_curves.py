@@ -5,10 +5,10 @@ import math
 from pathlib import Path
 
 from fake_run import log, write_lines
-from hardpair.report.curves import draw, panels, series
 
 import hardpair.report
 from hardpair.report import write_report
+from hardpair.report.training import draw, panels, series
 
 
 def steps(count: int, **values: float) -> list[dict[str, object]]:
