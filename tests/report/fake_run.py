@@ -122,7 +122,6 @@ def fill(folder: Path, *, leave_out: tuple[str, ...] = ()) -> Path:
     lines = [{key: value for key, value in line.items() if key not in leave_out} for line in log()]
     write_lines(folder / "log.jsonl", lines)
     write_lines(folder / "scores.jsonl", scores)
-    (folder / "data.json").write_text(json.dumps({**DATA["train"], "root": "data"}), encoding="utf-8")
     (folder / "encoder.json").write_text(json.dumps({"name": "resnet18", "num_features": 128}), encoding="utf-8")
     (folder / "pairs.json").write_text(json.dumps(pairs()), encoding="utf-8")
     (folder / "neighbours.json").write_text(json.dumps(neighbours()), encoding="utf-8")

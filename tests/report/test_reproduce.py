@@ -100,11 +100,14 @@ def test_what_the_command_line_says_of_a_score_can_be_parsed(run: Path) -> None:
 
 def test_several_processes_and_methods_of_ones_own(run: Path) -> None:
     (run / "recipe.json").write_text(json.dumps({**RECIPE, "method": "Mine"}))
-    write_lines(run / "log.jsonl", [{"event": "start", "processes": 4, "device": "cuda:0", "threads": 8}])
+    write_lines(
+        run / "log.jsonl",
+        [{"event": "start", "processes": 4, "device": "cuda:0", "threads": 8, "data_root": "my sets"}],
+    )
     first = shlex.join(printed(run)[0])
     assert first.startswith("torchrun --nproc-per-node 4 -m hardpair -- pretrain demo ")
     assert "--method FILE.py:Mine " in first
-    assert "--device cuda " in first
+    assert "--data-root 'my sets' --device cuda " in first
     assert "--threads" not in first
 
 

@@ -45,9 +45,8 @@ def _pretrain_options(run: RunFiles) -> list[str]:
     if "method" in fields and str(fields["method"]) not in METHOD_NAMES:
         fields["method"] = f"FILE.py:{fields['method']}"
     given = {**fields, **mapping(run.recipe.get("settings"))}
-    root = _root(run.data.get("root"))
     options = [word for key, value in given.items() for word in _option(key, value)]
-    return [str(run.recipe.get("name", "demo")), *options, *root, *_machine(run)]
+    return [str(run.recipe.get("name", "demo")), *options, *_root(run.start.get("data_root")), *_machine(run)]
 
 
 def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:

@@ -26,7 +26,6 @@ class RunFiles:
     all_scores: list[Record] = field(default_factory=list)  # as they were written, of earlier steps too
     pairs: Record | None = None
     neighbours: Record | None = None
-    data: Record = field(default_factory=dict)  # what it was trained on
     encoder: Record = field(default_factory=dict)  # shape of the encoder
     notes: list[str] = field(default_factory=list)  # what could not be read, in words
 
@@ -99,8 +98,7 @@ def read_run(path: Path) -> RunFiles:
         all_scores=scores,
         pairs=_read_object(path / "pairs.json", notes),
         neighbours=_read_object(path / "neighbours.json", notes),
-        data=_read_object(path / "data.json", notes, most=MOST_BYTES) or {},
-        encoder=_read_object(path / "encoder.json", notes, most=MOST_BYTES) or {},
+        encoder=_read_object(path / "encoder.json", notes) or {},
         notes=notes,
     )
 

@@ -62,12 +62,12 @@ def _pretrain(
         raise UserError(f"batch_size: {recipe.batch_size} is more than the {len(images)} images of {images.name}")
     _check_images(facts, run)
     trainer = Trainer(
-        recipe, run, images, device, checkpoint_every, shard=shard, compiled=compiled
+        recipe, run, images, device, checkpoint_every, shard=shard, compiled=compiled, data_root=data_root
     )  # a bad setting shows here, nothing written yet
     run.mkdir(parents=True, exist_ok=True)
     with sole_writer(run):
         if distributed.is_main():
-            write_atomically(run / "data.json", json.dumps({**facts, "root": str(data_root)}, indent=2).encode())
+            write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
             write_atomically(run / "recipe.json", json.dumps(recipe.to_json(), indent=2).encode())
         return trainer.run_to_end() if until is None else trainer.run_until(until)
 

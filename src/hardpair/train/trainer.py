@@ -59,9 +59,10 @@ class Trainer:
         *,
         shard: bool = False,
         compiled: bool = False,
+        data_root: Path = Path("data"),
     ) -> None:
         self.recipe, self.run, self.images, self.device = recipe, run, images, device
-        self.checkpoint_every, self.compiled = checkpoint_every, compiled
+        self.checkpoint_every, self.compiled, self.data_root = checkpoint_every, compiled, data_root
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
@@ -223,6 +224,7 @@ class Trainer:
             step=self.step,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.images.name,
+            data_root=str(self.data_root),
             images=len(self.images),
             classes=len(self.images.classes),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),
