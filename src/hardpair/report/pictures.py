@@ -3,18 +3,7 @@
 import re
 from typing import Any
 
-from hardpair.report.markup import (
-    Html,
-    count,
-    element,
-    join,
-    missing,
-    numeric,
-    paragraph,
-    percent,
-    plain,
-    section,
-)
+from hardpair.report.markup import Html, count, element, join, missing, numeric, paragraph, percent, plain, section
 from hardpair.report.run_files import Record, RunFiles, mapping, objects
 from hardpair.report.scores import CONTROL, bars
 

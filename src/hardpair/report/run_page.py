@@ -47,9 +47,9 @@ def opening(run: RunFiles) -> Html:
     """Title, date, what was done and what came out in one sentence, and a strip of facts."""
     dates = [run.start.get("time"), *(score.get("date") for score in run.scores)]
     date = next((f" · {day(date)}" for date in dates if isinstance(date, str)), "")
+    kicker = element("p", f"hardpair run{date}", class_="kicker")
     sentence = element("p", what_was_done(run), "; ", _what_came_out(run), class_="lede")
-    return element("header", element("p", f"hardpair run{date}", class_="kicker"), element("h1", run.name), sentence,
-                   _facts(run))  # fmt: skip
+    return element("header", kicker, element("h1", run.name), sentence, _facts(run))
 
 
 def _what_came_out(run: RunFiles) -> Html:
