@@ -27,7 +27,7 @@ from hardpair.evaluate import knn, linear
 from hardpair.evaluate.features import outputs
 from hardpair.files import append_json, commit
 from hardpair.models import load_encoder
-from hardpair.report.files import read_run
+from hardpair.report.run_files import read_run
 from hardpair.sweep.results import OverSeeds
 from hardpair.sweep.runner import Sweep
 from hardpair.sweep.tables import markdown_table

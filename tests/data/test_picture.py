@@ -18,4 +18,6 @@ def test_pixels_survive_and_labels_are_named():
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(described["png"]))))
     assert np.array_equal(shown, pixels[2].permute(1, 2, 0).numpy())
     assert (described["id"], described["label"]) == (2, "dog")
-    assert describe_image(Images(pixels, None, (), name="x"), 0)["label"] is None
+    bare = describe_image(Images(pixels, None, (), name="x"), 0)
+    assert (bare["label"], bare["file"]) == (None, None)
+    assert describe_image(Images(pixels, None, (), name="x", files=("a", "b\n", "c")), 1)["file"] == "b?"

@@ -40,14 +40,16 @@ def png(kind: int, seed: int) -> str:
 
 
 def picture(kind: int, seed: int) -> dict[str, Any]:
-    return {"id": seed, "label": CLASSES[kind], "png": png(kind, seed)}
+    name = CLASSES[kind]
+    return {"id": seed, "label": name, "file": f"{name}/photo_of_a_{name}_{seed:05}.jpg", "png": png(kind, seed)}
 
 
 def log() -> list[dict[str, Any]]:
     draw = random.Random(0)
     start = {
         "event": "start", "time": "2026-03-03T10:15:00+00:00", "data": "sample/train", "images": 5000,
-        "parameters": 701456, "device": "cpu", "threads": 2, "commit": "3c9d8e7f6a5b4c3d",
+        "classes": 10,
+        "parameters": 701456, "device": "cpu", "threads": 2, "processes": 1, "commit": "3c9d8e7f6a5b4c3d",
         "versions": {"torch": "2.10.0", "timm": "1.0.20"},
         "skipped": ["holiday.heic: not an image that can be read"],
     }  # fmt: skip
@@ -71,7 +73,8 @@ def step(place: int, draw: random.Random) -> dict[str, Any]:
 def score(protocol: str, settings: dict[str, Any], top1: float, control: float) -> dict[str, Any]:
     return {
         "protocol": protocol, "settings": settings, "metrics": {"top1": top1, "top5": 91.2},
-        "control": {"top1": control, "top5": 84.0}, "data": DATA, "seed": 0, "recipe": "demo",
+        "control": {"top1": control, "top5": 84.0}, "data": DATA, "classes": 10, "seed": 0,
+        "source": "sample", "data_root": "data", "on": "test", "image_size": 32, "recipe": "demo",
         "recipe_hash": RECIPE["hash"], "commit": "3c9d8e7f6a5b4c3d", "seconds": 3.2,
         "date": "2026-03-03T10:20:00+00:00",
     }  # fmt: skip
@@ -105,7 +108,7 @@ def neighbours(queries: int = 6) -> dict[str, Any]:
     asked = [
         {"image": picture(k % 6, k), "neighbours": six(k % 6, 0.7), "control": six(k % 6, 0.2)} for k in range(queries)
     ]
-    return {"agreement": 0.43, "control_agreement": 0.28, "queries": asked}
+    return {"data": "sample/test", "agreement": 0.43, "control_agreement": 0.28, "queries": asked}
 
 
 def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
@@ -119,6 +122,7 @@ def fill(folder: Path, *, leave_out: tuple[str, ...] = ()) -> Path:
     lines = [{key: value for key, value in line.items() if key not in leave_out} for line in log()]
     write_lines(folder / "log.jsonl", lines)
     write_lines(folder / "scores.jsonl", scores)
+    (folder / "encoder.json").write_text(json.dumps({"name": "resnet18", "num_features": 128}), encoding="utf-8")
     (folder / "pairs.json").write_text(json.dumps(pairs()), encoding="utf-8")
     (folder / "neighbours.json").write_text(json.dumps(neighbours()), encoding="utf-8")
     return folder

@@ -19,7 +19,7 @@ from hardpair.errors import UserError
 from hardpair.report import summary_table, write_paper, write_report
 
 EVIL = "\"><img src=x onerror=alert(1)><script>alert(2)</script><!-- ' `${alert(3)}` \x1b[31m\x00\udcff\u202e\n&lt;"
-NAMES = ("log.jsonl", "scores.jsonl", "pairs.json", "neighbours.json")
+NAMES = ("log.jsonl", "scores.jsonl", "pairs.json", "neighbours.json", "encoder.json")
 
 
 class Shape(HTMLParser):
@@ -110,9 +110,10 @@ def test_commands_to_copy_run_nothing_else(run: Path) -> None:
         assert not (run / "canary").exists()
 
 
-def test_a_commit_is_shown_as_a_command(run: Path) -> None:
-    write_lines(run / "log.jsonl", [{"event": "start", "commit": "3c9d8e7f6a5b-dirty"}])
-    assert "<code>git checkout 3c9d8e7f6a5b\n" in write_report(run).read_text()
+def test_a_commit_is_shown_only_if_it_looks_like_one(run: Path) -> None:
+    for commit, shown in (("3c9d8e7f6a5b-dirty", True), ("3c9d8e7f6a5b; touch x", False)):
+        write_lines(run / "log.jsonl", [{"event": "start", "commit": commit}])
+        assert ("commit 3c9d8e7f6a5b of hardpair" in write_report(run).read_text()) == shown
 
 
 HUGE = [10**400, -(10**400), 1.7e308, -1.7e308, 1e400, -1e400, float("nan"), 5e-324, 2**64]
@@ -127,7 +128,22 @@ def test_any_value_anywhere_still_makes_a_page(tmp_path: Path, value: object) ->
     alone = {"event": "step", "rank": 1.0, "step": value}  # a curve that stands nowhere
     ends = [{"event": kind, "seconds": value, "step": value} for kind in ("start", "stop", "warning", "end", "end")]
     write_lines(tmp_path / "log.jsonl", [*steps, alone, {"event": value}, *ends])
-    fields = ("settings", "metrics", "control", "data", "protocol", "step", "labelled_images", "recipe_hash", "date")
+    fields = (
+        "settings",
+        "metrics",
+        "control",
+        "data",
+        "protocol",
+        "step",
+        "labelled_images",
+        "recipe_hash",
+        "date",
+        "classes",
+        "source",
+        "data_root",
+        "image_size",
+        "on",
+    )
     scores = [{**score("linear", {"labels": value}, 45.1, 33.0), field: value} for field in fields]
     inner = {**score("knn", {"k": value}, 1.0, 1.0), "metrics": {"top1": value, "own": value}, "control": {"top1": 2}}
     tested = {
@@ -137,12 +153,13 @@ def test_any_value_anywhere_still_makes_a_page(tmp_path: Path, value: object) ->
     write_lines(tmp_path / "scores.jsonl", [*scores, inner, tested])
     (tmp_path / "recipe.json").write_text(json.dumps({**dict.fromkeys(RECIPE, value), "settings": {"tau": value}}))
     mined = {**dict.fromkeys(("images", "mined", "share", "false_negatives", "chance"), value)}
-    image = {"id": value, "label": value, "png": value}
+    image = {"id": value, "label": value, "file": value, "png": value}
     pair = {"distance": value, "anchor": image, "negative": value}
     (tmp_path / "pairs.json").write_text(json.dumps({**mined, "pairs": [pair, value]}))
     query = {"image": image, "neighbours": [{**image, "similarity": value}, value], "control": value}
     found = {"agreement": value, "control_agreement": value, "queries": [query, value]}
     (tmp_path / "neighbours.json").write_text(json.dumps(found))
+    (tmp_path / "encoder.json").write_text(json.dumps({"num_features": value}))
     with within(20):
         write_report(tmp_path)
         summary_table(tmp_path)
@@ -166,7 +183,7 @@ def test_files_that_are_too_long_are_left_out_and_mentioned(run: Path) -> None:
             file.truncate(100_000_000)
     with little_memory(100):
         html = write_report(run).read_text()
-    assert html.count("cannot be read (it has 100,000,000 bytes, over 64,000,000) and was left out.") == 4
+    assert html.count("cannot be read (it has 100,000,000 bytes, over 64,000,000) and was left out.") == len(NAMES)
     with (run / "recipe.json").open("r+b") as file:
         file.truncate(100_000_000)
     with pytest.raises(UserError, match=r"recipe\.json cannot be read \(it has 100,000,000 bytes, over 1,000,000\)"):
@@ -189,7 +206,7 @@ def test_pipes_are_not_waited_for(run: Path) -> None:
 def test_a_log_of_ten_thousand_kinds_of_figures_is_not_drawn_to_its_end(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hardpair.report.curves._MOST_OWN", 2)  # which are quicker to draw than the usual 20
+    monkeypatch.setattr("hardpair.report.training._MOST_OWN", 2)  # which are quicker to draw than the usual 20
     step = {"event": "step", "step": 1, "epoch": 1.0, **{f"own{k}": 1.0 for k in range(10_000)}}
     write_lines(run / "log.jsonl", [step])
     with within(30):

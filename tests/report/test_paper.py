@@ -1,12 +1,16 @@
-"""What was measured, beneath the paper's tables: where it stands and what is averaged."""
+"""What was measured, beneath the paper's tables: where it stands, what is averaged, what is left out."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
-from paper_runs import measured, score, tables, top, transfer, write_run
+from paper_runs import RECIPE, measured, score, tables, top, transfer, write_run
 
+from hardpair.errors import UserError
 from hardpair.report.paper import write_paper
+
+STRANGE = "<b>x</b>\x1b[31m&\n"
 
 
 def mean_and_spread(*values: float) -> str:
@@ -30,7 +34,7 @@ def test_seeds_are_averaged_and_the_random_encoder_stands_beneath(tmp_path: Path
     write_paper(runs, page)
     rows = measured(page, 1)
     assert rows["SimCLR"] == (mean_and_spread(*values), "91.2 ± 0.0 (3)")
-    assert rows["random encoder"][0] == mean_and_spread(*(value / 2 for value in values))
+    assert rows["randomly initialised"][0] == mean_and_spread(*(value / 2 for value in values))
     assert list(rows)[:-1] == [
         "Method", "CPCv2", "CMC", "SimCLR", "MoCov2", "SimCLRv2", "InfoMin Aug.", "BYOL", "Ours (HNPM)",
     ]  # fmt: skip
@@ -48,8 +52,8 @@ def test_methods_beyond_the_paper_get_rows_and_streams_a_random_encoder_of_their
     assert rows["CMC"][0] == "30.0 (1)"
     assert list(rows.items())[-3:] == [
         ("SimSiam", ("31.0 (1)", "91.2 (1)")),
-        ("random encoder of CMC's form", ("15.0 (1)", "45.6 (1)")),
-        ("random encoder", ("15.5 (1)", "45.6 (1)")),
+        ("randomly initialised, CMC's form", ("15.0 (1)", "45.6 (1)")),
+        ("randomly initialised", ("15.5 (1)", "45.6 (1)")),
     ]
 
 
@@ -105,7 +109,10 @@ def test_two_forms_of_a_protocol_have_lines_that_are_told_apart_briefly(tmp_path
     write_paper([write_run(tmp_path / "run", "byol", *scores)], page)
     rows = measured(page, 1)
     assert (rows["BYOL"][0], rows["BYOL, linear form augmented"][0]) == ("50.0 (1)", "51.0 (1)")
-    assert (rows["random encoder"][0], rows["random encoder, linear form augmented"][0]) == ("25.0 (1)", "25.5 (1)")
+    assert (rows["randomly initialised"][0], rows["randomly initialised, linear form augmented"][0]) == (
+        "25.0 (1)",
+        "25.5 (1)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,7 @@ def test_of_two_streams_the_paper_counts_one_but_two_halves_stand_for_a_whole(tm
     assert [rows[name][0] for name in (f"CMC, {halves}", f"CMC, {wholes}", "BYOL")] == [
         "61.0 (1)", "62.0 (1)", "70.0 (1)",
     ]  # fmt: skip
-    form = "random encoder of CMC's form"
+    form = "randomly initialised, CMC's form"
     assert [rows[f"{form}, {width}"][0] for width in (halves, wholes)] == ["30.5 (1)", "31.0 (1)"]
     assert measured(page, 2)["CMC"][0] == "64.0 (1)"
     assert [title for _, title, _ in tables(page)[2]][1].split(". ")[1].startswith("ResNet-50 2×")
@@ -195,7 +202,7 @@ def test_a_batch_that_is_another_in_other_columns_is_said_beneath(tmp_path: Path
     ]
     text = write_paper([write_run(tmp_path / "run", "byol", *few), write_run(tmp_path / "one", "simclr", few[0])], page)
     assert measured(page, 3)["BYOL"] == ("10.0 (1)", "91.2 (1)", "10.0 (1)", "91.2 (1)")
-    beneath = "16 in Top-1 (1 %) and Top-5 (1 %), 166 in Top-1 (10 %) and Top-5 (10 %): BYOL; random encoder."
+    beneath = "16 in Top-1 (1 %) and Top-5 (1 %), 166 in Top-1 (10 %) and Top-5 (10 %): BYOL; randomly initialised."
     assert f"Batches of {beneath}" in text.replace("\n", " ")
     assert beneath in page.read_text(encoding="utf-8")
 
@@ -244,4 +251,72 @@ def test_tau_has_a_line_for_runs_that_differ_in_nothing_else(tmp_path: Path, pag
     assert plain == (mean_and_spread(10, 11), "–", mean_and_spread(9, 10), mean_and_spread(5, 6), "–")
     assert mined == ("–", "–", "–", "50.0 (1)", "–")
     assert any("mine false" in name for name in rows)
-    assert len(rows) == 4  # the random encoder, and nothing of BYOL's
+    assert len(rows) == 4  # the randomly initialised, and nothing of BYOL's
+
+
+def test_only_test_scores_count(tmp_path: Path, page: Path) -> None:
+    unsaid = {key: value for key, value in score("linear", top(63.0)).items() if key != "on"}
+    scores = [score("linear", top(61.0)), score("linear", top(62.0), {"a": 1}, on="validation"), unsaid | {"step": 0}]
+    text = write_paper([write_run(tmp_path / "a", "byol", scores[1], scores[2])], page)
+    assert "a: no test score that these tables have a place for; hardpair evaluate" in text
+    assert all(kind == "published" for shown in tables(page).values() for kind, *_ in shown)
+    write_paper([write_run(tmp_path / "b", "byol", *scores[:2])], page)
+    assert measured(page, 1)["BYOL"][0] == "61.0 (1)"
+
+
+def test_what_does_not_count_is_said_in_a_line(tmp_path: Path, page: Path) -> None:
+    linear = score("linear", top(50.0))
+    once, bare = write_run(tmp_path / "once", "byol", linear), write_run(tmp_path / "bare", "byol")
+    cut, stale = (
+        write_run(tmp_path / name, "byol", {**linear, "recipe_hash": RECIPE["hash"]}) for name in ("cut", "stale")
+    )
+    (cut / "log.jsonl").write_text('{"event": "start"}\n', encoding="utf-8")
+    (stale / "log.jsonl").write_text('{"event": "end", "step": 620}\n', encoding="utf-8")
+    with (once / "scores.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"protocol": "lin')
+    lines = write_paper([once, bare, cut, stale, once / ".." / "once"], page).splitlines()
+    assert f"{once}/../once was given twice and counts once." in lines
+    assert f"{once}: scores.jsonl: 1 line could not be read and was left out." in lines
+    assert any(line.startswith(f"{bare}: no test score that these tables have a place for") for line in lines)
+    assert f"{cut}: training did not come to its end, so its scores are left out." in lines
+    assert any(line.startswith(f"{stale}: a score of another recipe or an earlier step left out") for line in lines)
+    assert measured(page, 1)["BYOL"][0] == "50.0 (1)"
+    with pytest.raises(UserError, match="is not a run"):
+        write_paper([once, tmp_path], page)
+
+
+def test_a_score_of_another_recipe_does_not_count(tmp_path: Path, page: Path) -> None:
+    old, new = score("linear", top(40.0), {"a": 1}), score("linear", top(50.0), {"a": 2})
+    run = write_run(tmp_path / "run", "byol", {**old, "recipe_hash": "other"}, {**new, "recipe_hash": RECIPE["hash"]})
+    assert "a score of another recipe" in write_paper([run], page)
+    assert measured(page, 1)["BYOL"][0] == "50.0 (1)"
+
+
+def test_what_files_say_is_escaped(tmp_path: Path, page: Path) -> None:
+    strange = score("linear", top(50.0), {STRANGE: STRANGE})
+    strange["data"] = {"test": {"name": STRANGE, "images": 3, "digest": STRANGE}}
+    runs = [
+        write_run(
+            tmp_path / f"<i>{seed}", STRANGE, strange, name=STRANGE, data=STRANGE, encoder=STRANGE, batch_size=seed
+        )
+        for seed in (1, 2)
+    ]
+    text = write_paper([*runs, runs[0]], page)
+    html = page.read_text(encoding="utf-8")
+    assert "\x1b" not in text + html
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert measured(page, 1)["<b>x</b>?[31m&?, batch size 1"][0] == "50.0 (1)"
+    assert "on <b>x</b>?[31m&? (3 images)" in text
+
+
+@pytest.mark.parametrize("value", [None, "high", [1], {"top1": 3}, True])
+def test_scores_of_another_shape_do_not_stop_the_page(tmp_path: Path, page: Path, value: object) -> None:
+    fields = ("settings", "metrics", "control", "data", "image_size", "seed", "step")
+    broken = [{**score("linear", top(50.0)), name: value} for name in fields]
+    run = write_run(tmp_path / "run", "hnpm", *broken, {"on": "test", "protocol": value})
+    (run / "recipe.json").write_text(
+        json.dumps({**RECIPE, "method": "hnpm", "settings": {"tau": value}}), encoding="utf-8"
+    )
+    write_paper([run], page)
+    assert "50.0 (1)" in page.read_text(encoding="utf-8")

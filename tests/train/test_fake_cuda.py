@@ -14,13 +14,14 @@ from hardpair.data import open_images
 from hardpair.evaluate.distill import distillation_loss
 from hardpair.evaluate.features import outputs
 from hardpair.evaluate.finetune import label_loss
-from hardpair.evaluate.knn import agreement, nearest, vote
+from hardpair.evaluate.knn import vote
 from hardpair.evaluate.linear import Probes, Standardise
 from hardpair.evaluate.logistic import predict
 from hardpair.evaluate.metrics import METRICS, accuracies
 from hardpair.models import Classifier, build_encoder
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
+from hardpair.train.neighbours import agreement, nearest
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.progress import Meter
 from hardpair.train.step import Stepper, build_method, recipe_draw

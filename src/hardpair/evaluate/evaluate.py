@@ -21,7 +21,7 @@ from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest, shown
 from hardpair.evaluate.context import Context, Measurement, Settings, Task, is_measurement
 from hardpair.evaluate.distill import distill_tasks
-from hardpair.evaluate.knn import knn_tasks, write_neighbours
+from hardpair.evaluate.knn import knn_tasks
 from hardpair.evaluate.linear import linear_tasks
 from hardpair.evaluate.semi import semi_tasks
 from hardpair.evaluate.transfer import transfer_table, transfer_tasks
@@ -29,6 +29,7 @@ from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.finetune import DivergedError
+from hardpair.train.neighbours import write_neighbours
 
 PROTOCOLS: dict[str, Callable[[Context, Settings], Iterable[Task]]] = {
     "knn": knn_tasks,
@@ -148,6 +149,9 @@ def _score(task: Task, context: Context, recipe: Mapping[str, Any]) -> dict[str,
         **task.details,
         **({"labels_seen": True} if recipe["method"] == SUPERVISED else {}),
         "data": {split: images.facts() for split, images in task.data.items()},
+        "source": context.source,
+        "data_root": str(context.root),
+        "classes": len(task.data["test"].classes),
         "on": context.on,
         "image_size": context.size,
         "step": context.encoder.step,

@@ -9,7 +9,7 @@ from typing import Any
 
 from hardpair.errors import UserError, printable, shown
 from hardpair.files import read_json
-from hardpair.report.files import Record, mapping
+from hardpair.report.run_files import Record, mapping
 from hardpair.sweep.variants import Job, Variant
 
 SCORES = ("linear", "linear_control", "knn", "knn_control")

@@ -17,7 +17,7 @@ from hardpair.files import read_json
 from hardpair.options import Knn, Tuned
 from hardpair.recipes import SUPERVISED
 from hardpair.recipes.tuning import PRESETS
-from hardpair.report.files import Record, Run, mapping, read_run
+from hardpair.report.run_files import Record, RunFiles, mapping, read_run
 from hardpair.sweep.results import SCORES, Evaluation, Known, Result
 from hardpair.sweep.variants import Job
 
@@ -103,7 +103,7 @@ class RunScores:
         semi, control = ({s: scores[s] for s in shares if s in scores} for scores in (result.semi, result.semi_control))
         return dataclasses.replace(result, semi=semi, semi_control=control)
 
-    def _open(self, job: Job) -> Run | None:
+    def _open(self, job: Job) -> RunFiles | None:
         """The run, if there is one and it is on these images."""
         try:
             same = (job.run / "recipe.json").is_file() and read_json(job.run / "data.json") == self.facts
@@ -119,7 +119,7 @@ class RunScores:
         run = self._open(job)
         return [name for name in PROTOCOLS if run is None or self._score(run, job, name, step) is None]
 
-    def _point(self, run: Run, job: Job, step: int) -> Evaluation | None:
+    def _point(self, run: RunFiles, job: Job, step: int) -> Evaluation | None:
         scores = {name: self._score(run, job, name, step) for name in PROTOCOLS}
         top1: dict[str, float] = {}
         for name, score in scores.items():
@@ -128,7 +128,7 @@ class RunScores:
             top1 |= {name: score["metrics"]["top1"], f"{name}_control": score["control"]["top1"]}
         return Evaluation(step / job.steps_per_epoch, **top1)
 
-    def _score(self, run: Run, job: Job, protocol: str, step: int, share: float = 1.0) -> Record | None:
+    def _score(self, run: RunFiles, job: Job, protocol: str, step: int, share: float = 1.0) -> Record | None:
         """The newest score of the encoder at that step, by the protocol's own settings on the run's own images."""
         wanted = {"protocol": protocol, "on": self.on, "recipe_hash": job.recipe_hash, "step": step}
         for score in reversed(run.all_scores):
@@ -158,12 +158,12 @@ def _as_written(settings: Mapping[str, Any]) -> Record:
     return dict(json.loads(json.dumps(settings)))  # tuples become lists
 
 
-def _after_one_epoch(run: Run) -> Record:
+def _after_one_epoch(run: RunFiles) -> Record:
     """The first record worth comparing with: memories begin with random directions, which are easy to tell from."""
     return next((step for step in run.steps if step.get("epoch", 0) >= 1), run.steps[-1])
 
 
-def _losses(run: Run) -> tuple[tuple[int, float], ...]:
+def _losses(run: RunFiles) -> tuple[tuple[int, float], ...]:
     """Means of the lines logged in each epoch, for logs of any length to give a line that can be read."""
     epochs: dict[int, list[float]] = {}
     for line in run.steps:

@@ -47,7 +47,9 @@ def pretrain(
         distributed.require_equal(f"the images of {images.name}", facts["digest"], device=place)
         _check_images(recipe, images, facts, run)
         # A bad setting shows here, when nothing is written yet.
-        trainer = Trainer(recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled)
+        trainer = Trainer(
+            recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled, data_root=data_root
+        )
         run.mkdir(parents=True, exist_ok=True)
         with sole_writer(run):
             if before is not None and before < recipe.epochs:

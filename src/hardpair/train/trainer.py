@@ -1,8 +1,10 @@
 """The pretraining loop. It knows the contract of a method and no method by name."""
 
+import contextlib
 import platform
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ from hardpair.recipes import Recipe
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import compile_if_wanted
 from hardpair.train.gallery import mines, write_pairs
+from hardpair.train.neighbours import show_neighbours
 from hardpair.train.progress import Display, Meter, complaints
 from hardpair.train.run_folder import Log, StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
@@ -53,9 +56,10 @@ class Trainer:
         *,
         shard: bool = False,
         compiled: bool = False,
+        data_root: Path = Path("data"),
     ) -> None:
         self.recipe, self.folder, self.images, self.device = recipe, run, images, device
-        self.checkpoint_every, self.compiled = checkpoint_every, compiled
+        self.checkpoint_every, self.compiled, self.data_root = checkpoint_every, compiled, data_root
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
@@ -93,6 +97,9 @@ class Trainer:
             if mines(self.method):
                 display.say("finishing: looking for the hardest pairs")
                 self._show_pairs(display)
+            if self.images.labels is None:  # with labels, evaluation shows them
+                display.say("finishing: looking for nearest neighbours")
+                self._show_neighbours(display)
         self.log.write("end", step=self.step, seconds=round(time.monotonic() - began, 1))
         return self._outcome("finished")
 
@@ -131,13 +138,24 @@ class Trainer:
     def _show_pairs(self, display: Display) -> None:
         """Pairs are for people to look at: the run is whole without them."""
         draw = recipe_draw(self.recipe, 0, self.stepper.positions)
+        with (
+            self._memory_permitting("pairs.json", display),
+            torch.compiler.set_stance("force_eager"),  # so few batches are not worth compiling anything for
+        ):
+            write_pairs(self.folder / "pairs.json", self.method, self.images, draw)
+
+    def _show_neighbours(self, display: Display) -> None:
+        with self._memory_permitting("neighbours.json", display):
+            show_neighbours(self.folder, self.images, self.method.encoder, seed=self.recipe.seed, device=self.device)
+
+    @contextlib.contextmanager
+    def _memory_permitting(self, file: str, display: Display) -> Iterator[None]:
         try:
-            with torch.compiler.set_stance("force_eager"):  # so few batches are not worth compiling anything for
-                write_pairs(self.folder / "pairs.json", self.method, self.images, draw)
+            yield
         except Exception as error:
             if not no_memory(error):
                 raise
-            text = "there was not enough memory to mine the hardest pairs, so there is no pairs.json; all else is whole"
+            text = f"there was not enough memory to make {file}; all else is whole"
             self.log.write("warning", step=self.step, text=text)
             display.say(f"warning: {text}")
 
@@ -228,7 +246,9 @@ class Trainer:
             step=self.step,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.images.name,
+            data_root=str(self.data_root),
             images=len(self.images),
+            classes=len(self.images.classes),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),
             device=str(self.device),
             processes=distributed.world_size(),

@@ -8,7 +8,7 @@ from fake_run import write_lines
 
 from hardpair.errors import UserError
 from hardpair.report import summary_table, write_report
-from hardpair.report.files import read_run
+from hardpair.report.run_files import read_run
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "scores.jsonl", "pairs.json", "neighbours.json"])

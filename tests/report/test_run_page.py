@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fake_run import DATA, RECIPE, neighbours, pairs, score, write_lines
+from fake_run import DATA, RECIPE, pairs, score, write_lines
 
 from hardpair.errors import UserError
 from hardpair.report import summary_table, write_report
@@ -27,7 +27,10 @@ def words(html: str) -> str:
 def test_one_sentence_says_what_was_done_and_what_came_out(run: Path) -> None:
     text = words(page(run))
     assert "A resnet18 of width 0.25 learned from 5,000 images of sample/train without labels for 20 epochs" in text
-    assert "linear top-1 45.1 % on sample/test, 12.1 points above a random encoder of the same shape." in text
+    assert (
+        "linear top-1 45.1 % on sample/test, 12.1 points above a randomly initialised encoder of the same shape."
+        in text
+    )
     assert "3 March 2026" in text
     assert "3 min 30 s" in text
 
@@ -95,9 +98,9 @@ def test_scores_of_one_protocol_are_told_apart(run: Path) -> None:
 
 def test_a_score_below_the_control_or_without_one_is_said_so(run: Path) -> None:
     write_lines(run / "scores.jsonl", [score("linear", {}, 30.0, 33.0)])
-    assert "3.0 points below a random encoder" in words(page(run))
+    assert "3.0 points below a randomly initialised encoder" in words(page(run))
     write_lines(run / "scores.jsonl", [{"protocol": "knn", "metrics": {"top1": 30.0}, "control": None}])
-    assert "knn top-1 30.0 %, with no random encoder to compare with." in words(page(run))
+    assert "knn top-1 30.0 %, with no randomly initialised encoder to compare with." in words(page(run))
 
 
 def test_scores_of_another_recipe_are_flagged(run: Path) -> None:
@@ -110,26 +113,37 @@ def test_scores_of_an_earlier_step_are_flagged(run: Path) -> None:
     assert "earlier step" in page(run)
 
 
-def test_neighbours_and_pairs_are_marked_by_words_too(run: Path) -> None:
-    html = page(run)
-    found, mined = neighbours(), pairs()
-    first = found["queries"][0]
-    right = sum(one["label"] == first["image"]["label"] for one in first["neighbours"])
-    same = sum(pair["anchor"]["label"] == pair["negative"]["label"] for pair in mined["pairs"])
-    assert f"{right} of 6 right" in html
-    assert html.count("= same class") == same
-    assert html.count("≠ different") == len(mined["pairs"]) - same
-    assert "31.0 %" in words(html)
-    assert html.count("<img") == len(found["queries"]) * 13 + len(mined["pairs"]) * 2
+def test_top_5_of_few_classes_is_left_out(run: Path) -> None:
+    for classes, shown in ((6, False), (10, True), (None, True)):
+        write_lines(run / "scores.jsonl", [{**score("linear", {}, 45.1, 33.0), "classes": classes}])
+        assert ("top-5" in page(run)) == shown
+        assert ("top-5" in summary_table(run)) == shown
 
 
-def test_images_without_labels_claim_nothing(run: Path) -> None:
-    mined = {**pairs(1), "false_negatives": None, "chance": None}
-    mined["pairs"][0]["anchor"]["label"] = None
-    (run / "pairs.json").write_text(json.dumps(mined), encoding="utf-8")
+def test_k_is_shown(run: Path) -> None:
+    assert "(k = 20)" in page(run)
+    assert "knn k=20 " in summary_table(run)
+    write_lines(run / "scores.jsonl", [score("knn", {"k": 9000}, 39.4, 28.6)])
+    assert "(k = 5,000)" in page(run)  # there are no more training images
+
+
+@pytest.mark.parametrize(
+    ("share", "title", "said"), [(0.01, "Few labels", "1 % of"), (1.0, "Fine-tuning", "all labels")]
+)
+def test_few_labels_are_called_few_only_if_they_are(run: Path, share: float, title: str, said: str) -> None:
+    write_lines(run / "scores.jsonl", [score("semi", {"labels": share}, 30.0, 20.0)])
     html = page(run)
-    assert "false negatives cannot be counted" in html
-    assert "= same class" not in html
+    assert f"<h3>{title}" in html
+    assert f"fine-tuned with {said}" in html
+
+
+def test_rank_is_shown_beside_the_largest_there_could_be(finished: Path, run: Path) -> None:
+    assert "61.3 of 128<" in page(finished)
+    (run / "recipe.json").write_text(json.dumps({**RECIPE, "batch_size": 40}), encoding="utf-8")
+    write_lines(run / "log.jsonl", [{"event": "step", "step": 1, "rank": 26.0}])
+    html = page(run)
+    assert "26.0 of 39<" in html
+    assert "of 128 dimensions" in html
 
 
 def test_everything_from_files_is_escaped(run: Path) -> None:

@@ -8,7 +8,7 @@ from fake_run import log, write_lines
 
 import hardpair.report
 from hardpair.report import write_report
-from hardpair.report.curves import draw, panels, series
+from hardpair.report.training import draw, panels, series
 
 
 def steps(count: int, **values: float) -> list[dict[str, object]]:

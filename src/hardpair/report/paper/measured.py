@@ -1,11 +1,12 @@
-"""Figures gathered into lines: one for each method, averaged over nothing but seeds."""
+"""The tables to show: what the paper published, and what was measured, averaged over nothing but seeds."""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardpair.report.paper.entries import Entry, Facts
+from hardpair.report.paper.entries import RANDOMS, Entry, Facts, Scale
+from hardpair.report.paper.published import TABLES, PublishedTable
 
 Key = tuple[str, bool]
 """A row: method, and whether distilled."""
@@ -28,6 +29,27 @@ _NAMES = {
     "instdisc": "InstDisc",
     "supervised": "Supervised",
 }
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table that is either published or measured, never both."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1  # so many columns hold words, the others figures
+    best: frozenset[tuple[int, int]] = frozenset()  # row and column of what the paper prints in bold
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper, and what was measured for it."""
+
+    title: str
+    published: ShownTable
+    measured: tuple[ShownTable, ...]
 
 
 @dataclass
@@ -57,15 +79,87 @@ class Line:
         return f"{statistics.fmean(values):.1f}{spread} ({len(values)})"
 
 
+def paper_tables(entries: Sequence[Entry]) -> list[PaperTable]:
+    """The seven tables in the paper's order."""
+    return [
+        PaperTable(f"Table {table.number}. {table.title}", _as_published(table), tuple(_measured(table, entries)))
+        for table in TABLES
+    ]
+
+
+def _as_published(table: PublishedTable) -> ShownTable:
+    words = 1 + len(table.about)
+    return ShownTable(
+        title="In the paper, pretrained on ImageNet",
+        headings=(table.corner, *table.about, *table.columns),
+        rows=tuple((row.name, *row.about, *row.figures) for row in table.rows),
+        words=words,
+        best=frozenset(
+            (place, words + column)
+            for place, row in enumerate(table.rows)
+            for column, bold in enumerate(row.best)
+            if bold
+        ),
+        notes=table.notes,
+    )
+
+
+def _measured(table: PublishedTable, entries: Sequence[Entry]) -> list[ShownTable]:
+    """A grid for each data set and scale, in the order in which the runs were given."""
+    scales: dict[Scale, list[Entry]] = {}
+    for entry in entries:
+        if entry.cell.table == table.number:
+            scales.setdefault(entry.scale, []).append(entry)
+    return [_of_scale(table, scale, some) for scale, some in scales.items()]
+
+
+def _of_scale(table: PublishedTable, scale: Scale, entries: Sequence[Entry]) -> ShownTable:
+    columns = _columns(table, entries)
+    lines = gather(entries)
+    wanted = _paper_rows(table, scale)
+    rows = [row for key in wanted for row in _rows_of(key, lines, columns)]
+    others = [line for line in lines if line.key not in wanted]
+    rows += [_row(line, lines, columns) for line in sorted(others, key=lambda line: line.first.row in RANDOMS)]
+    return ShownTable(
+        title=scale.in_words(),
+        headings=(table.corner, *columns),
+        rows=tuple(rows),
+        notes=(*([table.metrics] if table.metrics else []), *remarks(lines)),
+    )
+
+
+def _columns(table: PublishedTable, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The paper's columns; among its values of τ also whichever others were measured."""
+    if table.number != 7:
+        return table.columns
+    return tuple(sorted({*table.columns, *(entry.cell.column for entry in entries)}, key=float, reverse=True))
+
+
+def _paper_rows(table: PublishedTable, scale: Scale) -> list[Key]:
+    """The rows that the paper has for this encoder, or has at all in the tables of a single one."""
+    rows = [row for row in table.rows if not row.about or row.shape == scale.shape]
+    return [(row.method, row.distilled) for row in rows]
+
+
+def _rows_of(key: Key, lines: Sequence[Line], columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """What was measured for a row of the paper, or an empty row."""
+    own = [_row(line, lines, columns) for line in lines if line.key == key]
+    return own or [(name_of(*key), *(EMPTY for _ in columns))]
+
+
+def _row(line: Line, lines: Sequence[Line], columns: Sequence[str]) -> tuple[str, ...]:
+    return (label(line, lines), *map(line.cell, columns))
+
+
 def gather(entries: Sequence[Entry]) -> list[Line]:
     """The lines of one table, in the order in which the runs were given."""
     exact: dict[object, Line] = {}
     for entry in entries:
         identity = (entry.row, entry.distilled, entry.variant, entry.settings)
         line = exact.setdefault(identity, Line(entry))
-        seeds = line.columns.setdefault(entry.place.column, defaultdict(list))
+        seeds = line.columns.setdefault(entry.cell.column, defaultdict(list))
         seeds[entry.seed].append(entry.value)
-        line.settings[entry.place.column] = entry.settings
+        line.settings[entry.cell.column] = entry.settings
     lines: list[Line] = []
     for line in exact.values():
         _join(lines, line)

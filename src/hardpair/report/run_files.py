@@ -8,7 +8,7 @@ from typing import Any
 
 from hardpair.errors import UserError
 from hardpair.files import MOST_BYTES, parse_json, read_plain
-from hardpair.report.words import numeric
+from hardpair.report.markup import count, numeric
 from hardpair.words import several
 
 MOST = 64_000_000  # bytes of a file that is shown; beyond that a page could not show it either
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFiles:
     """Everything a run folder says about itself."""
 
     path: Path
@@ -26,6 +26,7 @@ class Run:
     all_scores: list[Record] = field(default_factory=list)  # as they were written, of earlier steps too
     pairs: Record | None = None
     neighbours: Record | None = None
+    encoder: Record = field(default_factory=dict)  # shape of the encoder
     notes: list[str] = field(default_factory=list)  # what could not be read, in words
 
     @property
@@ -52,12 +53,35 @@ class Run:
             kept.append(line)
         return kept
 
-    def command(self, verb: str) -> str:
-        """The command line that does `verb` to this run."""
-        return f"hardpair {verb} {shlex.quote(str(self.path))}"
+    @property
+    def labelled(self) -> bool:
+        """Whether its images have labels; where no file says so, they may have."""
+        classes = numeric(self.start.get("classes"))
+        if classes is not None:
+            return classes > 0
+        images = [pair.get("anchor") for pair in objects((self.pairs or {}).get("pairs"))]
+        images += [query.get("image") for query in objects((self.neighbours or {}).get("queries"))]
+        return not images or any(mapping(image).get("label") is not None for image in images)
+
+    @property
+    def ending(self) -> str | None:
+        """How training ended if it did not end well, in words."""
+        last = next(iter(self.events("start", "resume", "stop", "end")[-1:]), None)
+        if last is None or last["event"] == "end":
+            return None
+        if last["event"] == "stop":
+            reason = str(last.get("reason", "no reason is given")).rstrip(".")
+            return f"Training stopped early at step {count(last.get('step'))}: {reason}."
+        return "The log has no end: training is still running, or it was cut off. What follows is what there is so far."
+
+    @property
+    def evaluate_command(self) -> str:
+        """The command line that scores this run; images without labels need labelled ones beside them."""
+        command = f"hardpair evaluate {shlex.quote(str(self.path))}"
+        return command if self.labelled else f"{command} --data FOLDER_WITH_CLASSES"
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> RunFiles:
     """Read a run folder; only recipe.json has to be there."""
     if not (path / "recipe.json").is_file():
         raise UserError(f"{path} is not a run: it holds no recipe.json; `hardpair pretrain` makes a run")
@@ -66,7 +90,7 @@ def read_run(path: Path) -> Run:
     if recipe is None:
         raise UserError(f"{path} is not a run that can be read: its {notes[0]}")
     scores = _read_lines(path / "scores.jsonl", notes)
-    return Run(
+    return RunFiles(
         path=path,
         recipe=recipe,
         log=_read_lines(path / "log.jsonl", notes),
@@ -74,6 +98,7 @@ def read_run(path: Path) -> Run:
         all_scores=scores,
         pairs=_read_object(path / "pairs.json", notes),
         neighbours=_read_object(path / "neighbours.json", notes),
+        encoder=_read_object(path / "encoder.json", notes) or {},
         notes=notes,
     )
 
