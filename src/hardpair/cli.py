@@ -176,7 +176,7 @@ def recipes(arguments: Sequence[str]) -> int:
 def pack(arguments: Sequence[str]) -> int:
     """Decode a folder once for all."""
     options = parse(Pack, arguments, "hardpair pack")
-    from hardpair.data.packed.command import run_pack
+    from hardpair.data.pack import run_pack
 
     return run_pack(options)
 

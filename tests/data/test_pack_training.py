@@ -12,11 +12,11 @@ from noise_photos import write_photos
 
 from hardpair.cli import main
 from hardpair.data import open_images
+from hardpair.data.fill import publish
+from hardpair.data.journal import HASH, DonePart, Heading
 from hardpair.data.layout import Listing
-from hardpair.data.packed.index import VERSION
-from hardpair.data.packed.journal import HASH, DonePart, Heading
-from hardpair.data.packed.publishing import publish
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
+from hardpair.data.store import VERSION
 from hardpair.doctor.images import check_images
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import Recipe

@@ -9,7 +9,7 @@ import torch
 from noise_photos import write_photos
 
 from hardpair import build_encoder
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
 from hardpair.errors import UserError
 from hardpair.evaluate.trial import Bench
 

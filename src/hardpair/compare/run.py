@@ -15,7 +15,7 @@ from hardpair.compare.results import Result, gather, missing_scores, read_result
 from hardpair.compare.table import About, markdown, plain_text
 from hardpair.compare.work import refuse_other_runs, work_through
 from hardpair.data import Images, open_images
-from hardpair.data.layout import beside_classes
+from hardpair.data.layout import why_unlabelled
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, evaluate_run
 from hardpair.evaluate.semi import FewLabels
@@ -44,7 +44,7 @@ def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
     judged = open_images(data, "test", size=size, root=root) if on == "test" else train
     for images in (train, judged):
         if images.labels is None:
-            why = beside_classes(images.files)
+            why = why_unlabelled(images.files)
             raise UserError(f"{images.name}: has no labels to judge with{why}; give a labelled set with --data")
     return train
 

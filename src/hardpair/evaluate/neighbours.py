@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from hardpair.data import Images
-from hardpair.data.picture import describe_image
+from hardpair.data.images import describe_image
 from hardpair.files import write_atomically
 
 QUERIES, NEIGHBOURS = 8, 6

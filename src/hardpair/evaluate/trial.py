@@ -11,8 +11,8 @@ from torch import Tensor
 
 from hardpair.data import Images, hold_out, open_images
 from hardpair.data.images import Split
-from hardpair.data.layout import beside_classes
-from hardpair.data.packed import OtherSizeError
+from hardpair.data.layout import why_unlabelled
+from hardpair.data.store import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.control import random_like
 from hardpair.evaluate.features import features_of
@@ -121,7 +121,7 @@ class Bench:
                 f"{self.size}); give the pictures it was packed from with --data {error.source}"
             ) from error
         if images.labels is None:
-            why = beside_classes(images.files)
+            why = why_unlabelled(images.files)
             raise UserError(f"{images.name}: has no labels to judge with{why}; give a labelled set with --data")
         return images
 
