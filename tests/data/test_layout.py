@@ -90,6 +90,12 @@ def test_pictures_beside_the_classes_are_named(root: Path, touch: Touch) -> None
     assert [why_unlabelled(names) for names in (["a.jpg"], ["a.jpg", "b/c.jpg"], ["b/c.jpg", "d/e.jpg"])] == [""] * 3
 
 
+def test_one_folder_is_not_two_classes(root: Path, touch: Touch) -> None:
+    touch("cats/a.jpg", "cats/b.jpg")
+    with pytest.raises(UserError, match=r"one folder is not two classes.*cats/"):
+        list_split(root, "test")
+
+
 def test_train_without_test_says_what_is_missing(root: Path, touch: Touch) -> None:
     touch("train/a.jpg")
     with pytest.raises(UserError, match="test/, val/"):

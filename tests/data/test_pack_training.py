@@ -99,7 +99,9 @@ def test_the_whole_way_in_real_processes(hardpair: Command, photos: Path, tmp_pa
     finally:
         (tmp_path / "kept.png").replace(photos / "train/heads/0.png")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    *enlarged, summary, unusable, usage = done.stdout.splitlines()
+    assert all("smaller than 16 px" in line for line in enlarged)
+    assert [summary, unusable, usage] == [
         "packed: 299 train and 40 test images of 2 classes, 16 px, 260.4 kB",
         "1 file could not be used; quarantine.txt says why",
         "use it with: --data packed --image-size 16",
