@@ -116,15 +116,18 @@ def decode_batches(
 
     At the end it says how many were enlarged, unless it is to be `quiet`.
     """
-    names, step, enlarged = listing.names[first:], files_at_once(size), 0
+    names, step = listing.names[first:], files_at_once(size)
+    usable, enlarged = 0, 0
     with progress(label, len(names)) as advance, ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(names), step):
             batch = _decode_batch(pool, [listing.root / name for name in names[start : start + step]], size)
-            enlarged += sum(not isinstance(result, str) and result.enlarged for result in batch)
+            squares = [result for result in batch if not isinstance(result, str)]
+            usable += len(squares)
+            enlarged += sum(square.enlarged for square in squares)
             yield batch
             advance(len(batch))
     if enlarged and not quiet and distributed.is_main():
-        log.info("%s of %s images are smaller than %d px and were enlarged", f"{enlarged:,}", f"{len(names):,}", size)
+        log.info("%s of %s images are smaller than %d px and were enlarged", f"{enlarged:,}", f"{usable:,}", size)
 
 
 def decode_all(
