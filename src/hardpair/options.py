@@ -197,7 +197,7 @@ class Pack:
 
     hardpair pack SOURCE TARGET packs every split of SOURCE, and --data TARGET then gives the same images, labels and
     order as --data SOURCE. Ctrl-C stops it, and the same command goes on. Files that cannot be used are listed in
-    TARGET/quarantine.txt (more than 5 %, or --skip-broken, stop it), images that are there twice, or in training and test, in
+    TARGET/quarantine.txt (more than 5 % of them stop it), images that are there twice, or in training and test, in
     TARGET/duplicates.txt. hardpair pack --check TARGET reads every byte again and says what is damaged; its exit code
     is 1 where something is.
 
