@@ -20,6 +20,7 @@ Goal: 95 % of the fastest that is as good, for `decode_file` and for a whole fol
 
 import os
 import random
+import shutil
 import statistics
 import tempfile
 import time
@@ -38,8 +39,9 @@ import tyro
 from bare_decoders import BARE, PILLOW, Decode, full_size
 from record import record
 
-from hardpair.data import folder
-from hardpair.data.decode import decode_file
+from hardpair.data import decode as decoding
+from hardpair.data.cache import read_listing
+from hardpair.data.decode import Square, decode_file
 from hardpair.data.layout import Listing
 from hardpair.machine import keep_freed_memory
 
@@ -65,7 +67,7 @@ class Options:
 
 
 DECODERS = {**BARE, "hardpair: decode_file": decode_file}
-SIDE_BY_SIDE = f", {folder.THREADS} processes"
+SIDE_BY_SIDE = f", {decoding.THREADS} processes"
 INTO_CACHE = "hardpair: folder → cache, {} threads"
 
 
@@ -101,7 +103,7 @@ def prepare() -> None:
 
 def side_by_side(name: str, paths: list[Path], pool: ProcessPoolExecutor) -> Work:
     """A pass in as many processes as we have threads, which share nothing but the machine."""
-    shares = [paths[start :: folder.THREADS] for start in range(folder.THREADS)]
+    shares = [paths[start :: decoding.THREADS] for start in range(decoding.THREADS)]
     return lambda size: sum(pool.map(seconds_by_name, [name] * len(shares), shares, [size] * len(shares)))
 
 
@@ -110,10 +112,10 @@ def into_cache(root: Path, paths: list[Path], threads: int) -> Work:
     listing = Listing(root, TIMES * [str(path.relative_to(root)) for path in paths], None, ())
 
     def run(size: int) -> float:
-        before, folder.THREADS = folder.THREADS, threads
+        before, decoding.THREADS = decoding.THREADS, threads
         began = time.process_time()
-        folder.read_listing(listing, "photos", size, whole=True)
-        folder.THREADS = before
+        read_listing(listing, "photos/all", size, most_skipped=0)
+        decoding.THREADS = before
         return time.process_time() - began
 
     return run
@@ -151,9 +153,9 @@ def in_small(bare: Decode, root: Path, paths: list[Path], size: int) -> dict[str
             name = sorted(both)[(turn + turn // 2) % 2]  # a b b a, a b b a, ...
             times[name].append(seconds_of(both[name], [path], size))
     found = {name: 1e6 * statistics.mean(statistics.median(own) for own in batched(of)) for name, of in times.items()}
-    ready = np.zeros((3, size, size), np.uint8)
-    with patch.object(folder, "decode_file", lambda path, size: ready):  # noqa: ARG005
-        for threads in sorted({1, folder.THREADS}):
+    ready = Square(np.zeros((3, size, size), np.uint8), enlarged=False)
+    with patch.object(decoding, "read_square", lambda path, size: ready):  # noqa: ARG005
+        for threads in sorted({1, decoding.THREADS}):
             work, spent = into_cache(root, paths, threads), []
             for _ in range(ROUNDS):
                 spent.append(1e6 * work(size) / (TIMES * len(paths)))
@@ -171,7 +173,7 @@ def batched(times: list[float]) -> Iterator[list[float]]:
 def clear() -> None:
     """Empty the cache."""
     for entry in Path(os.environ["HARDPAIR_CACHE"]).iterdir():
-        entry.unlink()
+        shutil.rmtree(entry)
 
 
 def compare(works: dict[str, Work], root: Path, paths: list[Path], size: int, repeats: int) -> dict[str, Any]:
@@ -189,7 +191,7 @@ def compare(works: dict[str, Work], root: Path, paths: list[Path], size: int, re
     print(f"  {'':50}  images/s of a core   ratio   error")
     lines = {}
     for name, own in passes.items():
-        reference = beside if name in (beside, INTO_CACHE.format(folder.THREADS)) else alone
+        reference = beside if name in (beside, INTO_CACHE.format(decoding.THREADS)) else alone
         ratio = statistics.median(a.core / b.core for a, b in zip(passes[reference], own, strict=True))
         rate, error = TIMES * len(paths) / min(one.core for one in own), errors.get(name)
         print(f"  {name:50} {rate:19.0f} {ratio:7.3f}" + ("" if error is None else f" {error:7.3f}"), flush=True)
@@ -218,13 +220,13 @@ def main() -> None:
     works = {name: one_by_one(decode, paths) for name, decode in DECODERS.items()}
     with (
         tempfile.TemporaryDirectory(prefix="hardpair-decode-") as cache,
-        ProcessPoolExecutor(folder.THREADS, get_context("spawn")) as pool,
+        ProcessPoolExecutor(decoding.THREADS, get_context("spawn")) as pool,
     ):
         os.environ["HARDPAIR_CACHE"] = cache
         for name in BARE:
             if name.startswith("simplejpeg"):  # no other is ever the fastest
                 works[name + SIDE_BY_SIDE] = side_by_side(name, paths, pool)
-        for threads in sorted({1, folder.THREADS}):
+        for threads in sorted({1, decoding.THREADS}):
             works[INTO_CACHE.format(threads)] = into_cache(options.folder, paths, threads)
         found = [compare(works, options.folder, paths, size, options.repeats) for size in options.sizes]
     record("decode", {"files": len(paths), "found": found})

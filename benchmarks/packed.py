@@ -29,10 +29,10 @@ def write_set(folder: Path, count: int, size: int, *, sparse: bool = False) -> N
     import numpy as np
     import torch
 
+    from hardpair.data.fill import publish
+    from hardpair.data.journal import DonePart, Heading
     from hardpair.data.layout import Listing
-    from hardpair.data.packed.index import VERSION
-    from hardpair.data.packed.journal import DonePart, Heading
-    from hardpair.data.packed.publishing import publish
+    from hardpair.data.store import VERSION
 
     folder.mkdir()
     random, parts = np.random.default_rng(0), []

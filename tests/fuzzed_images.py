@@ -110,12 +110,12 @@ def read_watched(folder: Path, cache: Path, *, seconds: int) -> dict[str, Any]:
 def main() -> None:
     """Read a folder and say what came of it."""
     folder, os.environ["HARDPAIR_CACHE"] = Path(sys.argv[1]), sys.argv[2]
-    from hardpair.data import folder as module
+    from hardpair.data import decode
+    from hardpair.data.cache import read_folder
 
-    module.MOST_SKIPPED = 1.0
-    module.THREADS = 8
+    decode.THREADS = 8
     before = peak_memory()
-    images = module.read_folder(folder, "train", 32)
+    images = read_folder(folder, "train", 32, skip_broken=1.0)
     print(json.dumps({"read": len(images), "skipped": images.skipped, "grown_mb": peak_memory() - before}))
 
 

@@ -13,7 +13,7 @@ from scipy.io import savemat
 from hardpair.data import Images
 from hardpair.data.cifar10 import FILES
 from hardpair.data.transfer import TRANSFER_SETS, TransferSet
-from hardpair.data.transfer.own_lists import VOC_CLASSES
+from hardpair.data.transfer.lists import VOC_CLASSES
 
 Label = int | tuple[int, ...]
 STEP = 5  # between colours, more than JPEG can blur

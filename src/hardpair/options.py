@@ -131,9 +131,11 @@ class Pack:
             ImageNet at 224 px has 200 GB.
         size: pixels of the squares; a packed set has this one size. 224 is what the recipes for large sets train with,
             and in much smaller squares most sets fit in memory.
+        skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.
         check: look for damage in TARGET instead.
     """
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE TARGET")]
     size: int = 224
+    skip_broken: float = 0.0
     check: bool = False

@@ -9,7 +9,7 @@ import pytest
 from packing import PART, TESTED, TRAINED
 from PIL import Image
 
-from hardpair.data import folder
+from hardpair.data import decode
 
 Paint = Callable[..., Path]
 
@@ -66,7 +66,7 @@ def target(tmp_path: Path) -> Path:
 @pytest.fixture
 def pictures(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Thirty to train on, one of them broken, and ten to test with; four are decoded, and packed, at a time."""
-    monkeypatch.setattr(folder, "AT_ONCE", PART)
+    monkeypatch.setattr(decode, "AT_ONCE", PART)
     for k in range(TRAINED):
         paint(f"train/{'ab'[k % 2]}/{k:02}.png", (8 * k, k, 255 - k))
     for k in range(TESTED):
@@ -78,11 +78,11 @@ def pictures(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of all files that are decoded from now on."""
-    decode, names = folder.decode_file, []
+    read, names = decode.read_square, []
 
     def spy(path: Path, size: int) -> object:
         names.append(path.name)
-        return decode(path, size)
+        return read(path, size)
 
-    monkeypatch.setattr(folder, "decode_file", spy)
+    monkeypatch.setattr(decode, "read_square", spy)
     return names

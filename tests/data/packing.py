@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
 
 TRAINED, TESTED = 30, 10  # pictures
 FILES, PART, SIZE = TRAINED + TESTED, 4, 8

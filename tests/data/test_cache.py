@@ -1,19 +1,26 @@
+"""Folders of pictures, decoded once and kept; whatever happens to the cache, the images are right."""
+
 import errno
+import hashlib
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hostile import largest_file
+from hostile import DEEP, STEEP, largest_file, trap
 
-from hardpair.data.cache import cache_folder
-from hardpair.data.folder import read_folder
+from hardpair.data import open_images
+from hardpair.data.cache import cache_folder, discard, open_known, read_folder, reserve
+from hardpair.errors import UserError
 
 Paint = Callable[..., Path]
+FILES = ("packed.json", "train.pixels", "train.names", "quarantine.txt")
+EXPECTED = [10 * k for k in range(20) if k != 7]
 
 
 @pytest.fixture
@@ -30,27 +37,184 @@ def reds(root: Path) -> list[int]:
     return images.pixels[:, 0, 0, 0].tolist()
 
 
-EXPECTED = [10 * k for k in range(20) if k != 7]
-
-
 @pytest.fixture
 def no_decoding(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid() -> None:
         def fail(*_: object) -> None:
             raise AssertionError("decoded again")
 
-        monkeypatch.setattr("hardpair.data.folder.decode_file", fail)
+        monkeypatch.setattr("hardpair.data.decode.read_square", fail)
 
     return forbid
 
 
+def test_labels_follow_their_images_past_a_broken_file(root: Path, paint: Paint) -> None:
+    for k in range(15):
+        paint(f"train/black/{k:02}.png", (0, 0, 0))
+        paint(f"train/white/{k:02}.png", (255, 255, 255))
+    (root / "train/black/05.png").write_bytes(b"rubbish")
+    for _ in ("decoded", "from the cache"):
+        images = read_folder(root, "train", 8)
+        assert images.pixels.shape == (29, 3, 8, 8)
+        assert images.labels is not None
+        assert images.labels.dtype == torch.int64
+        assert torch.equal(images.pixels[:, 0, 0, 0] == 255, images.labels == 1)
+        assert images.skipped == ("black/05.png: not a JPEG, PNG, WebP, BMP or GIF image",)
+        assert (images.name, images.classes) == ("pictures/train", ("black", "white"))
+
+
+def test_gaps_of_broken_files_are_closed_in_every_batch(
+    root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.AT_ONCE", 4)
+    broken = {0, 2, 3, 9, 12, 13, 14, 15, 18}
+    for k in range(19):
+        path = paint(f"{k:02}.png", (k, 0, 0))
+        if k in broken:
+            path.write_bytes(b"")
+    images = read_folder(root, "train", 8, skip_broken=1.0)
+    whole = [k for k in range(19) if k not in broken]
+    assert images.pixels[:, 0, 4, 4].tolist() == whole
+    assert images.files == tuple(f"{k:02}.png" for k in whole)
+    assert images.skipped == tuple(f"{k:02}.png: empty" for k in sorted(broken))
+
+
+@pytest.mark.parametrize(("broken", "fine"), [(1, True), (2, False)])
+def test_one_in_twenty_may_be_broken(root: Path, paint: Paint, broken: int, fine: bool) -> None:
+    for k in range(20):
+        path = paint(f"{k:02}.png")
+        if k < broken:
+            path.write_bytes(b"")
+    if fine:
+        assert len(read_folder(root, "train", 8)) == 19
+        return
+    with pytest.raises(UserError, match=r"2 of 20 files cannot be used.*00\.png.*01\.png") as caught:
+        read_folder(root, "train", 8)
+    assert "\n" not in str(caught.value)
+
+
+def test_skip_broken(
+    root: Path, paint: Paint, caplog: pytest.LogCaptureFixture, no_decoding: Callable[[], None]
+) -> None:
+    for k in range(10):
+        paint(f"{k}.png", (k, 0, 0))
+    for k in (2, 5, 6, 8):
+        (root / f"{k}.png").write_bytes(b"")
+    with pytest.raises(UserError, match=r"--skip-broken 0\.4.*quarantine\.txt"):
+        open_images(str(root), "train", size=8, root=root, skip_broken=0.3)
+    no_decoding()  # what the refused call decoded is kept
+    with caplog.at_level(logging.INFO, "hardpair"):
+        images = open_images(str(root), "train", size=8, root=root, skip_broken=0.4)
+    assert images.pixels[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 7, 9]
+    [line] = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert "4 of 10 files" in line
+    listed = next(Path(word) for word in line.split() if word.endswith("quarantine.txt"))
+    assert listed.read_text().splitlines() == [f"train: {k}.png: empty" for k in (2, 5, 6, 8)]
+    with pytest.raises(UserError, match="--skip-broken"):  # the cache does not make the choice for the next call
+        open_images(str(root), "train", size=8, root=root)
+    for k in (2, 5, 6, 8):
+        (root / f"{k}.png").unlink()
+
+
+def test_the_hash_is_that_of_the_images_that_are_used(root: Path, paint: Paint) -> None:
+    for k in range(10):
+        paint(f"{k}.png", (k, 0, 0))
+    (root / "3.png").write_bytes(b"")
+    skipped = read_folder(root, "train", 8, skip_broken=0.5).digest()
+    (root / "3.png").unlink()
+    assert read_folder(root, "train", 8).digest() == skipped
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_shares_that_cannot_be(root: Path, share: float) -> None:
+    with pytest.raises(UserError, match="skip_broken"):
+        open_images(str(root), "train", size=8, root=root, skip_broken=share)
+
+
+def test_message_stays_short_and_on_one_line(root: Path, cache: Path) -> None:
+    for k in range(30):
+        (root / f"bad\n\x1b[31m{k:02}.jpg").write_bytes(b"")
+    for share in (0.0, 1.0):  # no share makes a data set out of nothing
+        with pytest.raises(UserError, match="30 of 30") as caught:
+            read_folder(root, "train", 8, skip_broken=share)
+        assert str(caught.value).isprintable()
+        assert str(caught.value).count(".jpg") == 3
+        assert "--skip-broken" not in str(caught.value)
+    [listed] = cache.rglob("quarantine.txt")
+    assert len(listed.read_text().splitlines()) == 30
+
+
+def test_a_division_is_said_once(root: Path, paint: Paint, caplog: pytest.LogCaptureFixture) -> None:
+    for k in range(20):
+        paint(f"{'ab'[k % 2]}/{k}.png", (k, 0, 0))
+    with caplog.at_level(logging.INFO, "hardpair"):
+        for split in ("train", "test", "train"):
+            read_folder(root, split, 8)
+    assert [record.getMessage() for record in caplog.records] == ["4 of 20 images held out for testing"]
+
+
+def test_enlarged_images_are_counted(root: Path, paint: Paint, caplog: pytest.LogCaptureFixture) -> None:
+    for k in range(6):
+        paint(f"{k}.{('png', 'jpg')[k % 2]}", size=(40, 16) if k < 4 else (20, 30))
+    with caplog.at_level(logging.INFO, "hardpair"):
+        read_folder(root, "train", 20)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("4 of 6 images are smaller than 20 px")
+
+
+def test_no_folder_that_is_not_there_is_named(
+    root: Path, paint: Paint, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.progress.QUIET_SECONDS", 0)
+    paint("a.png")
+    read_folder(root, "train", 8)
+    said = capfd.readouterr().err
+    assert "images of pictures" in said
+    assert "/" not in said
+
+
 def test_second_read_decodes_nothing(pictures: Path, cache: Path, no_decoding: Callable[[], None]) -> None:
     assert reds(pictures) == EXPECTED
-    assert sorted(path.suffix for path in cache.iterdir()) == [".json", ".npy"]
+    [entry] = cache.iterdir()
+    assert sorted(path.name for path in entry.iterdir()) == sorted([*FILES, "duplicates.txt"])
     no_decoding()
     assert reds(pictures) == EXPECTED
     with pytest.raises(AssertionError, match="decoded again"):
         read_folder(pictures, "train", 24)
+
+
+def test_an_interrupted_reading_goes_on(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str], cache: Path
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.AT_ONCE", 5)
+    with monkeypatch.context() as patch:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr("hardpair.data.fill.publish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            read_folder(pictures, "train", 16)
+    assert len(decoded) == 20
+    assert reds(pictures) == EXPECTED
+    assert len(decoded) == 20
+
+
+def test_two_at_a_time_decode_once(pictures: Path, decoded: list[str]) -> None:
+    found: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: found.append(reds(pictures))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [EXPECTED] * 4
+    assert len(decoded) == 20
+
+
+def test_an_entry_of_an_earlier_version_is_left_alone(pictures: Path, cache: Path) -> None:
+    cache.mkdir()
+    np.save(cache / f"{'0' * 64}.npy", np.zeros(5))
+    assert reds(pictures) == EXPECTED
 
 
 def test_writing_to_the_pixels_leaves_the_cache_alone(pictures: Path) -> None:
@@ -85,72 +249,88 @@ def test_a_renamed_file_is_seen(pictures: Path) -> None:
     assert reds(pictures) == [*EXPECTED[1:], 0]
 
 
-def cut_pixels(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
+def test_equal_names_sizes_and_times_in_two_folders_are_not_mixed_up(root: Path, paint: Paint) -> None:
+    for folder, red in (("one", 10), ("two", 200)):
+        file = paint(f"{folder}/a.bmp", (red, 0, 0), size=(16, 16))
+        os.utime(file, ns=(10**9, 10**9))
+    first, second = (read_folder(root / folder, "train", 16).pixels for folder in ("one", "two"))
+    assert (int(first[0, 0, 0, 0]), int(second[0, 0, 0, 0])) == (10, 200)
 
 
-def empty_pixels(path: Path) -> None:
-    path.write_bytes(b"")
+def alter_index(entry: Path, change: Callable[[dict[str, object]], object]) -> None:
+    content = json.loads((entry / "packed.json").read_text())
+    change(content)
+    (entry / "packed.json").write_text(json.dumps(content))
 
 
-def other_shape(path: Path) -> None:
-    np.save(path, np.zeros((20, 3, 8, 32), np.uint8))
+def other_names(entry: Path) -> None:
+    """With their true hash, as only somebody who means harm would write them."""
+    names = "\0".join(f"{k}.png" for k in range(19)).encode()
+    (entry / "train.names").write_bytes(names)
+    alter_index(entry, lambda content: content["splits"]["train"].update(names=hashlib.sha256(names).hexdigest()))
 
 
-def other_type(path: Path) -> None:
-    np.save(path, np.zeros((20, 3, 16, 16), np.int8))
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "index cut": lambda entry: (entry / "packed.json").write_text((entry / "packed.json").read_text()[:-5]),
+    "index of nothing": lambda entry: (entry / "packed.json").write_text("[]"),
+    "index deep": lambda entry: (entry / "packed.json").write_text(DEEP),
+    "index steep": lambda entry: (entry / "packed.json").write_text(STEEP),
+    "another size": lambda entry: alter_index(entry, lambda content: content.update(size=12)),
+    "another split": lambda entry: alter_index(entry, lambda content: content.update(splits={"test": None})),
+    "names of other files": other_names,
+    **{
+        f"{name} cut": lambda entry, name=name: (entry / name).write_bytes((entry / name).read_bytes()[:-1])
+        for name in FILES
+    },
+    **{f"{name} empty": lambda entry, name=name: (entry / name).write_bytes(b"") for name in FILES},
+    **{f"{name} gone": lambda entry, name=name: (entry / name).unlink() for name in FILES},
+}
 
 
-def remove_pixels(path: Path) -> None:
-    path.unlink()
-
-
-def cut_facts(path: Path) -> None:
-    facts = path.with_suffix(".json")
-    facts.write_text(facts.read_text()[:-5])
-
-
-def empty_facts(path: Path) -> None:
-    path.with_suffix(".json").write_text("[]")
-
-
-def wrong_rows(path: Path) -> None:
-    facts = json.loads(path.with_suffix(".json").read_text())
-    facts["rows"][0] = 500
-    path.with_suffix(".json").write_text(json.dumps(facts))
-
-
-DAMAGES = [
-    cut_pixels,
-    empty_pixels,
-    other_shape,
-    other_type,
-    remove_pixels,
-    cut_facts,
-    empty_facts,
-    wrong_rows,
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_a_damaged_entry_is_rebuilt(
-    pictures: Path, cache: Path, damage: Callable[[Path], None], no_decoding: Callable[[], None]
-) -> None:
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damaged_entry_is_rebuilt(pictures: Path, cache: Path, case: str, no_decoding: Callable[[], None]) -> None:
     assert reds(pictures) == EXPECTED
-    damage(next(cache.glob("*.npy")) if any(cache.glob("*.npy")) else cache)
+    DAMAGES[case](next(cache.iterdir()))
     assert reds(pictures) == EXPECTED
     no_decoding()
     assert reds(pictures) == EXPECTED, "the entry is whole again"
 
 
+@pytest.mark.parametrize("name", [*FILES, "packing.jsonl"])
+def test_a_pickle_runs_no_code(pictures: Path, cache: Path, tmp_path: Path, name: str) -> None:
+    content, canary = trap(tmp_path)
+    assert reds(pictures) == EXPECTED
+    entry = next(cache.iterdir())
+    (entry / name).write_bytes(content)
+    if name == "packing.jsonl":
+        (entry / "packed.json").unlink()
+    assert reds(pictures) == EXPECTED
+    assert not canary.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("name", [*FILES, "packing.jsonl"])
+def test_pipes_are_not_waited_for(pictures: Path, cache: Path, name: str) -> None:
+    assert reds(pictures) == EXPECTED
+    entry = next(cache.iterdir())
+    (entry / name).unlink(missing_ok=True)
+    os.mkfifo(entry / name)
+    if name == "packing.jsonl":
+        (entry / "packed.json").unlink()
+    assert reds(pictures) == EXPECTED
+
+
 def test_unwritable_cache_does_not_stop_the_run(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    whole = read_folder(pictures, "train", 16)
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARDPAIR_CACHE", str(tmp_path / "file" / "below"))
     with caplog.at_level(logging.WARNING, "hardpair"):
         assert reds(pictures) == EXPECTED
     assert "cannot be written" in caplog.text
+    images = read_folder(pictures, "train", 16)
+    assert (images.facts(), images.files) == (whole.facts(), whole.files)
 
 
 def test_no_room_for_the_pixels(pictures: Path, cache: Path) -> None:
@@ -159,24 +339,22 @@ def test_no_room_for_the_pixels(pictures: Path, cache: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
-def test_full_disk_is_noticed_before_the_first_image(
-    pictures: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_is_noticed_before_the_first_image(
+    pictures: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str]
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("hardpair.data.cache.os.posix_fallocate", full)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 20 * 3 * 16**2 - 1}))
     assert reds(pictures) == EXPECTED
+    assert len(decoded) == 20
     assert list(cache.iterdir()) == []
 
 
-def test_failure_at_the_last_step_keeps_the_pixels(
+def test_failure_at_the_last_step_keeps_the_images(
     pictures: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("hardpair.data.cache.Path.replace", fail)
+    monkeypatch.setattr("hardpair.files.Path.replace", fail)
     assert reds(pictures) == EXPECTED
     assert list(cache.iterdir()) == []
 
@@ -187,9 +365,35 @@ def test_home_is_used_without_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_
     assert cache_folder() == tmp_path / ".cache" / "hardpair"
 
 
-def test_equal_names_sizes_and_times_in_two_folders_are_not_mixed_up(root: Path, paint: Paint) -> None:
-    for folder, red in (("one", 10), ("two", 200)):
-        file = paint(f"{folder}/a.bmp", (red, 0, 0), size=(16, 16))
-        os.utime(file, ns=(10**9, 10**9))
-    first, second = (read_folder(root / folder, "train", 16).pixels for folder in ("one", "two"))
-    assert (int(first[0, 0, 0, 0]), int(second[0, 0, 0, 0])) == (10, 200)
+def test_no_home_does_not_stop_the_run(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("HARDPAIR_CACHE", "")
+    monkeypatch.setattr("hardpair.data.cache.Path.home", nowhere)
+    assert reds(pictures) == EXPECTED
+
+
+def test_room_for_an_array_is_claimed_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, writing to a mapped file would kill the process."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hardpair.data.cache.os.posix_fallocate", full)
+    block, part = reserve(cache / "features.npy", (5, 2), np.float32, lost="it is lost")
+    assert (block.shape, part, list(cache.iterdir())) == ((5, 2), None, [])
+
+
+def test_arrays_are_known_by_their_header_and_length(cache: Path) -> None:
+    file = cache / "features.npy"
+    block, part = reserve(file, (5, 2), np.float32, lost="it is lost")
+    assert part is not None
+    block[:] = 7
+    part.replace(file)
+    discard(part)
+    found = open_known(file, (5, 2), np.float32)
+    assert found is not None
+    assert found.tolist() == [[7, 7]] * 5
+    assert open_known(file, (2, 5), np.float32) is None
+    assert open_known(file, (5, 2), np.int32) is None

@@ -1,12 +1,18 @@
+"""Image files to squares of pixels: formats, sizes, reasons why not; many files by threads."""
+
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hostile import within
 from PIL import Image
 
-from hardpair.data.decode import UnusableError, decode_file
+from hardpair.data.decode import Room, Square, UnusableError, decode_all, decode_batches, decode_file, files_at_once
+from hardpair.data.layout import list_split
 
 
 def stripes(width: int, height: int) -> Image.Image:
@@ -189,3 +195,93 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     for name in ("a.jpg", "b.jpg"):
         with pytest.raises(UnusableError, match="not a readable file"):
             decode_file(tmp_path / name, 16)
+
+
+def test_no_more_is_decoded_at_once_than_there_is_room_for() -> None:
+    room, most, lock, now = Room(10), [0], threading.Lock(), [0]
+    together = threading.Event()
+
+    def work(pixels: int) -> None:
+        with room.take(pixels):
+            with lock:
+                now[0] += min(pixels, 10)
+                most[0] = max(most[0], now[0])
+            together.wait(0.01)
+            with lock:
+                now[0] -= min(pixels, 10)
+
+    threads = [threading.Thread(target=work, args=(pixels,)) for pixels in (3, 7, 4, 10, 1, 2, 99, 5, 5, 6)]
+    with within(10):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert 6 < most[0] <= 10
+    assert room.free == 10
+
+
+def test_room_is_given_back_after_a_failure() -> None:
+    room = Room(10)
+    with pytest.raises(ValueError, match="broken"), room.take(7):
+        raise ValueError("broken")
+    assert room.free == 10
+
+
+def test_each_file_is_decoded_once_whatever_the_threads(
+    root: Path, paint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, decoded: list[str]
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.THREADS", 8)
+    for k in range(60):
+        paint(f"{k:02}.png", (k, 0, 0))
+    [batch] = decode_batches(list_split(root, "train"), 8, "")
+    assert [result.pixels[0, 4, 4] for result in batch if isinstance(result, Square)] == list(range(60))
+    assert sorted(decoded) == [f"{k:02}.png" for k in range(60)]
+
+
+def test_many_batches_of_files_keep_their_order(
+    root: Path, paint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.AT_ONCE", 4)
+    for k in reversed(range(19)):
+        paint(f"{k:02}.png", (k, 0, 0))
+    (root / "03.png").write_bytes(b"")
+    pixels, rows, skipped = decode_all(list_split(root, "train"), 8, "")
+    assert pixels[:, 0, 4, 4].tolist() == rows == [k for k in range(19) if k != 3]
+    assert skipped == ["03.png: empty"]
+
+
+def test_large_squares_are_decoded_few_at_a_time() -> None:
+    assert [files_at_once(size) for size in (8, 224, 1024, 16_384)] == [256, 256, 85, 1]
+
+
+def test_no_thread_begins_another_file_after_a_failure(
+    root: Path, paint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardpair.data.decode.THREADS", 2)
+    for k in range(60):
+        paint(f"{k:02}.png")
+    seen: list[Path] = []
+
+    def stop(path: Path, _: int) -> None:
+        seen.append(path)
+        time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hardpair.data.decode.read_square", stop)
+    with pytest.raises(KeyboardInterrupt):
+        list(decode_batches(list_split(root, "train"), 8, ""))
+    assert len(seen) <= 2
+
+
+def test_no_warning_of_pillow_escapes(
+    root: Path, paint: Callable[..., Path], claim_size: Callable[[Path, int, int], None]
+) -> None:
+    claim_size(root / "a.png", 9_500, 10_000)  # Pillow warns, we allow; the data is broken
+    claim_size(root / "b.png", 12_000, 10_000)  # Pillow warns, we refuse
+    claim_size(root / "c.png", 50_000, 50_000)  # Pillow refuses
+    paint("d.png")
+    _, rows, (first, *others) = decode_all(list_split(root, "train"), 8, "")
+    assert rows == [3]
+    assert first.startswith("a.png: broken")
+    assert "exceeds" not in first
+    assert others == ["b.png: over 100 megapixels", "c.png: over 100 megapixels"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hostile import saved, within
 
-from hardpair.data.folder import read_folder
+from hardpair.data.cache import read_folder
 from hardpair.errors import UserError
 
 Paint = Callable[..., Path]
@@ -18,7 +18,6 @@ OTHER = "not a JPEG, PNG, WebP, BMP or GIF image"
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_folder_of_pipes_devices_and_loops(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
     paint("fine.png")
     os.mkfifo(root / "pipe.jpg")
     for name, target in {
@@ -34,7 +33,7 @@ def test_a_folder_of_pipes_devices_and_loops(root: Path, paint: Paint, monkeypat
         (root / name).symlink_to(target)
     (root / "round/two").symlink_to("two")
     with within(10):
-        images = read_folder(root, "train", 16)
+        images = read_folder(root, "train", 16, skip_broken=1.0)
     assert images.files == ("fine.png",)
     names = sorted(line.split(":")[0] for line in images.skipped)
     assert names == ["device.jpg", "kernel.jpg", "loop.jpg", "nowhere.jpg", "pipe.jpg", "to-pipe.jpg"]
@@ -51,12 +50,11 @@ ODD_NAMES = [
 
 
 def test_odd_names_are_read_and_printed_safely(root: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
     monkeypatch.chdir(root)
     for name in ODD_NAMES:
         Path(os.fsdecode(name)).write_bytes(saved("PNG"))
         Path(os.fsdecode(b"bad" + name)).write_bytes(b"rubbish")
-    images = read_folder(root, "train", 16)
+    images = read_folder(root, "train", 16, skip_broken=1.0)
     assert sorted(images.files) == sorted(map(os.fsdecode, ODD_NAMES))
     assert len(images.skipped) == len(ODD_NAMES)
     assert all(line.isprintable() and line.startswith("bad") for line in images.skipped)
@@ -90,7 +88,6 @@ def as_somebody() -> Iterator[None]:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
 def test_files_and_folders_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardpair.data.folder.MOST_SKIPPED", 1.0)
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders let nobody else in
         root = Path(name)
         root.chmod(0o755)
@@ -98,7 +95,7 @@ def test_files_and_folders_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch)
         (root / "b.png").write_bytes(saved("PNG"))
         (root / "b.png").chmod(0)
         with as_somebody():
-            assert read_folder(root, "train", 16).skipped == ("b.png: no permission to read it",)
+            assert read_folder(root, "train", 16, skip_broken=1.0).skipped == ("b.png: no permission to read it",)
         (root / "closed").mkdir(0)
         with as_somebody(), pytest.raises(UserError, match=r"closed: cannot be read \(Permission denied\)"):
-            read_folder(root, "train", 16)
+            read_folder(root, "train", 16, skip_broken=1.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hardpair.data.images import Split
-from hardpair.data.layout import Listing, beside_classes, list_split
+from hardpair.data.layout import Listing, list_split, why_unlabelled
 from hardpair.errors import UserError
 
 Touch = Callable[..., None]
@@ -87,7 +87,13 @@ def test_pictures_beside_the_classes_are_named(root: Path, touch: Touch) -> None
     touch("zebra.jpg")
     with pytest.raises(UserError, match=r"beside the folders of classes: stray\.jpg and 1 more\)$"):
         list_split(root, "test")
-    assert [beside_classes(names) for names in (["a.jpg"], ["a.jpg", "b/c.jpg"], ["b/c.jpg", "d/e.jpg"])] == [""] * 3
+    assert [why_unlabelled(names) for names in (["a.jpg"], ["a.jpg", "b/c.jpg"], ["b/c.jpg", "d/e.jpg"])] == [""] * 3
+
+
+def test_one_folder_is_not_two_classes(root: Path, touch: Touch) -> None:
+    touch("cats/a.jpg", "cats/b.jpg")
+    with pytest.raises(UserError, match=r"one folder is not two classes.*cats/"):
+        list_split(root, "test")
 
 
 def test_train_without_test_says_what_is_missing(root: Path, touch: Touch) -> None:

@@ -12,11 +12,11 @@ from noise_photos import write_photos
 
 from hardpair.cli import main
 from hardpair.data import open_images
+from hardpair.data.fill import publish
+from hardpair.data.journal import HASH, DonePart, Heading
 from hardpair.data.layout import Listing
-from hardpair.data.packed.index import VERSION
-from hardpair.data.packed.journal import HASH, DonePart, Heading
-from hardpair.data.packed.publishing import publish
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
+from hardpair.data.store import VERSION
 from hardpair.doctor.image_checks import check_images
 from hardpair.doctor.options import Doctor
 from hardpair.recipes import Recipe
@@ -99,7 +99,9 @@ def test_the_whole_way_in_real_processes(hardpair: Command, photos: Path, tmp_pa
     finally:
         (tmp_path / "kept.png").replace(photos / "train/heads/0.png")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    *enlarged, summary, unusable, usage = done.stdout.splitlines()
+    assert all("smaller than 16 px" in line for line in enlarged)
+    assert [summary, unusable, usage] == [
         "packed: 299 train and 40 test images of 2 classes, 16 px, 260.4 kB",
         "1 file could not be used; quarantine.txt says why",
         "use it with: --data packed --image-size 16",

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transfer_layouts import WRITERS, Small, seen, write_cars, write_cifar10, write_pets, write_sun397, write_voc2007
 
 import hardpair.data.transfer
 from hardpair.data import Images
-from hardpair.data.transfer import TRANSFER_SETS, TransferSplit, open_transfer
-from hardpair.data.transfer.own_lists import VOC_CLASSES
+from hardpair.data.transfer import TRANSFER_SETS, TransferSplit, hold_out_number, open_transfer
+from hardpair.data.transfer.lists import VOC_CLASSES
 from hardpair.errors import UserError
 
 SPLITS: tuple[TransferSplit, ...] = ("train", "validation", "test")
@@ -69,11 +71,11 @@ def test_training_and_validation_are_opened_as_one(name: str, root: Path, cache:
     assert len(both) == made.wanted.train + made.wanted.validation
     assert seen(both) == made.truth["train"] | made.truth.get("validation", {})
     assert both.rows is None
-    blocks = list(cache.glob("*.npy"))
+    blocks = list(cache.rglob("*.pixels"))
     assert len(blocks) == 1, "nothing else was decoded"
-    assert blocks[0].stat().st_size > both.block.numel()
+    assert blocks[0].stat().st_size == both.block.numel()
     assert torch.equal(read(name, "train+validation", made, root, size=16).block, both.block)
-    assert list(cache.glob("*.npy")) == blocks
+    assert list(cache.rglob("*.pixels")) == blocks
 
 
 @pytest.mark.parametrize(("name", "each"), [("food101", [1] * 3), ("cifar10", [2] * 10), ("cars", [1, 2, 1])])
@@ -106,7 +108,7 @@ def test_class_names(root: Path) -> None:
     assert read("voc2007", "test", write_voc2007(root), root).classes == tuple(sorted(VOC_CLASSES))
 
 
-def test_a_broken_training_image_is_skipped_and_a_broken_test_image_refused(root: Path, cache: Path) -> None:
+def test_a_broken_training_image_is_skipped_and_a_broken_test_image_refused(root: Path) -> None:
     made = write_pets(root)
     train = seen(read("pets", "train", made, root))
     number = min(train)
@@ -117,16 +119,15 @@ def test_a_broken_training_image_is_skipped_and_a_broken_test_image_refused(root
     assert [line.split(":")[0] for line in images.skipped] == [f"images/{made.files[number].name}"]
     broken = made.files[min(made.truth["test"])]
     broken.write_bytes(b"")
-    entries = len(list(cache.iterdir()))
-    with pytest.raises(UserError, match=rf"1 of 9 files cannot be used; mend them.*{broken.name}"):
-        read("pets", "test", made, root)
-    assert len(list(cache.iterdir())) == entries, "nothing refused is remembered"
+    for _ in ("decoded", "from the cache"):
+        with pytest.raises(UserError, match=rf"1 of 9 files cannot be used; mend them.*{broken.name}"):
+            read("pets", "test", made, root)
 
 
 def test_cifar10_is_enlarged_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = write_cifar10(root)
     first = {split: read("cifar10", split, made, root, size=40).pixels.clone() for split in SPLITS}
-    monkeypatch.setattr("hardpair.data.transfer.cifar.functional", None)
+    monkeypatch.setattr("hardpair.data.images.functional", None)
     for split in SPLITS:
         assert torch.equal(read("cifar10", split, made, root, size=40).pixels, first[split])
     assert len(read("cifar10", "train", made, root, size=32)) == 80
@@ -145,3 +146,38 @@ def test_torchvision_is_imported_only_when_it_is_needed() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.startswith("torchvision") for name in names), file
+
+
+sizes_of_classes = st.lists(st.integers(8, 30), min_size=1, max_size=8)
+
+
+@settings(deadline=None, max_examples=50)
+@given(sizes=sizes_of_classes, share=st.floats(0, 0.2), seed=st.integers(0, 9), shuffle=st.randoms())
+def test_exactly_so_many_and_equally_many_of_each_class(sizes: list[int], share: float, seed: int, shuffle) -> None:
+    values = [2 * label for label, size in enumerate(sizes) for _ in range(size)]  # labels need not be dense
+    shuffle.shuffle(values)
+    labels, total = torch.tensor(values), int(share * len(values))
+    kept, held = hold_out_number(labels, total=total, seed=seed)
+    assert len(held) == total
+    assert sorted(kept.tolist() + held.tolist()) == list(range(len(labels)))
+    assert held.tolist() == sorted(held.tolist())
+    counts = labels[held].bincount(minlength=2 * len(sizes))[::2].tolist()
+    assert max(counts) - min(counts) <= 1
+    assert all(sizes[a] >= sizes[b] for a in range(len(sizes)) for b in range(len(sizes)) if counts[a] > counts[b]), (
+        "the larger classes give more"
+    )
+
+
+def test_is_determined_by_the_seed() -> None:
+    labels = torch.arange(10).repeat(20)
+    first, again, other = (hold_out_number(labels, total=40, seed=seed)[1].tolist() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_cars_holds_out_what_the_protocol_says() -> None:
+    sizes = torch.full((196,), 41)
+    sizes[: 8_144 - 196 * 41] += 1  # 8,144 training images, as in the real set
+    labels = torch.arange(196).repeat_interleave(sizes)
+    kept, held = hold_out_number(labels, total=1_650, seed=0)
+    assert (len(kept), len(held)) == (6_494, 1_650)
+    assert labels[held].bincount().bincount().tolist() == [0] * 8 + [114, 82]

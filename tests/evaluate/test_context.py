@@ -10,7 +10,7 @@ from noise_photos import write_photos
 
 from hardpair import build_encoder
 from hardpair.data import Images, open_images
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
 from hardpair.errors import UserError
 from hardpair.evaluate.context import Context
 

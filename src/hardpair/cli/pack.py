@@ -9,6 +9,6 @@ from hardpair.options import Pack
 def main(arguments: Sequence[str]) -> int:
     """Decode a folder once for all."""
     options = parse(Pack, arguments, "hardpair pack")
-    from hardpair.data.packed.command import run_pack
+    from hardpair.data.pack import run_pack
 
     return run_pack(options)

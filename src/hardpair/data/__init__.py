@@ -1,48 +1,100 @@
 """Where images come from: the bundled sample, CIFAR-10, or any folder of pictures, packed or not."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch.nn import functional
 
-from hardpair.data.cifar10 import read_cifar10
-from hardpair.data.folder import read_folder
-from hardpair.data.images import Images, Split
-from hardpair.data.label_lists import label_subset
-from hardpair.data.names import NAMES, as_folder
-from hardpair.data.order import epoch_order
-from hardpair.data.outline import outline_images
-from hardpair.data.packed import is_packed, open_packed
-from hardpair.data.sample import read_sample
-from hardpair.data.subsets import hold_out, some_of_each
-from hardpair.errors import UserError
+from hardpair.data.cache import read_folder
+from hardpair.data.cifar10 import CLASSES, FILES, Source, read_cifar10
+from hardpair.data.images import LEAST_SIZE, Images, Split, epoch_order, resize
+from hardpair.data.layout import NAMES, as_folder, list_split
+from hardpair.data.sample import read_sample, sample_facts
+from hardpair.data.store import is_packed, open_store, read_index, split_of
+from hardpair.data.subsets import hold_out, label_subset, some_of_each
+from hardpair.errors import UserError, require_range
 
 __all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images", "outline_images"]
 
-LEAST_SIZE = 8
+IMAGENET, IMAGENET_CLASSES = 1_281_167, 1000
 
 
-def open_images(data: str, split: Split, *, size: int, root: Path) -> Images:
-    """One split of "sample", of "cifar10" (kept below `root`), or of a folder, as squares of `size` pixels.
+def open_images(data: str, split: Split, *, size: int, root: Path, skip_broken: float = 0.0) -> Images:
+    """One split of a data set as squares of `size` pixels.
 
-    "cifar10:10000" has so many of the training images, of each class as many, and all test images.
+    Args:
+        data: "sample", "cifar10" or the path of a folder, packed or not. "cifar10:10000" has so many of the training
+            images, of each class as many, and all test images.
+        split: "train" or "test".
+        size: pixels a side.
+        root: where CIFAR-10 is kept.
+        skip_broken: the share of a folder's files that may be unreadable and left out, from 0 to 1; up to 5 % always
+            may. For a packed set this was decided when it was packed.
     """
     if size < LEAST_SIZE:
         raise UserError(f"size: {size} pixels are too few; give at least {LEAST_SIZE}")
+    require_range("skip_broken", skip_broken, 0, 1)
     name, colon, count = data.partition(":")
     if name in NAMES:
         images = read_sample(split) if name == "sample" else read_cifar10(root, split)
-        return _resize(some_of_each(images, data, count) if colon and split == "train" else images, size)
+        return resize(some_of_each(images, data, count) if colon and split == "train" else images, size)
     folder = as_folder(data)
-    return open_packed(folder, split, size) if is_packed(folder) else read_folder(folder, split, size)
+    return (
+        open_store(folder, split, size)
+        if is_packed(folder)
+        else read_folder(folder, split, size, skip_broken=skip_broken)
+    )
 
 
-def _resize(images: Images, size: int) -> Images:
-    """Antialiased bicubic, in parts so that the float copies stay small."""
-    if images.size == size:
-        return images
-    pixels = torch.empty(len(images), 3, size, size, dtype=torch.uint8)
-    for start, part in zip(range(0, len(images), 1000), images.batches(1000), strict=True):
-        pixels[start : start + 1000] = functional.interpolate(part, (size, size), mode="bicubic", antialias=True)
-    return replace(images, block=pixels, rows=None)
+@dataclass(frozen=True)
+class Outline:
+    """Images of the right number, size and classes, all of them one and the same: they take no memory."""
+
+    images: Images
+    source: str  # how their number is known, in words
+
+
+def outline_images(data: str, *, size: int, count: int | None = None) -> Outline:
+    """The training images that `open_images` would give, or ``count`` of them; nothing is decoded or downloaded."""
+    found, classes, why = _known(data, size) if count is None else (count, _classes(data), ", as given")
+    return Outline(_blank(data, found, classes, size), f"{found:,} images of {data}{why}")
+
+
+def _known(data: str, size: int) -> tuple[int, int, str]:
+    """How many, of how many classes, and how this is known."""
+    name, colon, part = data.partition(":")
+    if name in NAMES:
+        return _part(name, data, part) if colon else _whole(name), _classes(data), ""
+    if data == "imagenet" and not Path(data).exists():
+        why = ": there is no such folder here, so the number is ImageNet's (--images gives another)"
+        return IMAGENET, IMAGENET_CLASSES, why
+    folder = as_folder(data)
+    if is_packed(folder):
+        stored = split_of(folder, read_index(folder), "train", size)
+        return stored.images, len(stored.classes), ": its index says so"
+    listing = list_split(folder, "train")
+    return len(listing.names), len(listing.classes), ": files counted, all taken to be usable"
+
+
+def _classes(data: str) -> int:
+    return len(CLASSES) if data.partition(":")[0] in NAMES else IMAGENET_CLASSES
+
+
+def _blank(data: str, count: int, classes: int, size: int) -> Images:
+    """In colour, since a method may refuse grey images."""
+    pixels = torch.tensor([0, 128, 255], dtype=torch.uint8).view(1, 3, 1, 1).expand(count, 3, size, size)
+    labels = torch.zeros(1, dtype=torch.long).expand(count) if classes else None
+    return Images(pixels, labels, tuple(map(str, range(classes))), name=f"{data}/train")
+
+
+def _whole(name: str) -> int:
+    if name == "cifar10":
+        return len(FILES["train"]) * Source().records
+    facts = sample_facts()
+    return len(facts["classes"]) * int(facts["splits"]["train"]["per_class"])
+
+
+def _part(name: str, data: str, part: str) -> int:
+    """Each class gives as many, so that not every number can be had: "sample:305" has 310."""
+    whole = _blank(name, _whole(name), len(CLASSES), size=1)
+    return len(some_of_each(replace(whole, labels=torch.arange(len(whole)) % len(CLASSES)), data, part))

@@ -1,49 +1,123 @@
-"""Decoded pixels on disk, so that a folder is decoded once and the next start is instant.
+"""What is kept between runs, so that the next start is instant: a store of each folder's images; features.
 
-An entry is `<key>.npy` (pixels) and `<key>.json` (which files they are). The JSON is written last: without it
-there is no entry. Losing the cache costs time only, so no trouble with it ever stops a run.
+Losing the cache costs time only, so no trouble with it ever stops a run.
 """
 
-import hashlib
+import functools
 import io
-import json
 import logging
 import math
 import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import torch
 from numpy.lib.format import dtype_to_descr, open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
 
-from hardpair.data.mapping import map_file
-from hardpair.errors import printable
-from hardpair.files import read_json
+from hardpair import distributed
+from hardpair.data.decode import Result, decode_all, decode_batches
+from hardpair.data.fill import Batches, UnusableFilesError, check_skipped, files_key, fill_store
+from hardpair.data.images import Images, Split, map_file
+from hardpair.data.journal import Heading
+from hardpair.data.layout import Listing, list_split
+from hardpair.data.store import INDEX, QUARANTINE, VERSION, open_store
+from hardpair.errors import UserError, printable
 
-FORMAT = 4  # raise it when decoding or the files of an entry change
-Shape = tuple[int, int, int, int]
-Trouble = (OSError, ValueError, KeyError, TypeError, RuntimeError)  # RuntimeError: no home folder
+MOST_SKIPPED = 0.05  # of the files, without a word of the user; beyond that something is wrong that they should know
 T = TypeVar("T", bound=np.generic)
 log = logging.getLogger("hardpair")
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """The usable files of a listing."""
+def read_folder(root: Path, split: Split, size: int, *, skip_broken: float = 0.0) -> Images:
+    """One split of a folder of JPEG, PNG, WebP and BMP files as squares of `size` pixels."""
+    listing = list_split(root, split)
+    if listing.notice:
+        _say_once(listing.notice, root)
+    name = printable(root.resolve().name)
+    return read_listing(listing, f"{name}/{split}", size, most_skipped=max(MOST_SKIPPED, skip_broken))
 
-    pixels: NDArray[np.uint8]  # (K, 3, S, S)
-    rows: list[int]  # (K,) which of the listed files they are
-    skipped: tuple[str, ...]  # "file: reason" of the others
+
+def read_listing(listing: Listing, name: str, size: int, *, most_skipped: float = MOST_SKIPPED) -> Images:
+    """The listed files as squares of `size` pixels, from the cache where it has them.
+
+    Args:
+        listing: the files.
+        name: what people call them: "photos/train".
+        size: pixels a side.
+        most_skipped: the share of the files that may be unusable and left out.
+    """
+    source, _, part = name.rpartition("/")
+    label = f"decoding the {part} images of {source}"
+    key = files_key(listing.root, listing.names, size)
+    split: Split = "test" if part == "test" else "train"
+
+    def batches(_: Split, first: int) -> Generator[list[Result], None, None]:
+        return decode_batches(listing, size, label, first=first)
+
+    images = open_cached(key, listing, split, size, batches)
+    listed = "" if images is None else f"{cache_folder() / key / QUARANTINE} lists them"
+    if images is None:
+        pixels, rows, skipped = decode_all(listing, size, label)
+        names = tuple(listing.names[row] for row in rows)
+        images = _labelled(Images(torch.from_numpy(pixels), None, (), name, tuple(skipped), names), listing, rows)
+    check_skipped(listing, images.skipped, most_skipped, f" ({listed})" if listed else "")
+    if images.skipped:
+        left_out = f"{len(images.skipped):,} of {len(listing.names):,} files of {name} cannot be used and are left out"
+        _say_once(f"{left_out}; {listed}" if listed else left_out, listing.root)
+    return replace(images, name=name)
 
 
-Fill = Callable[[NDArray[np.uint8]], tuple[list[int], tuple[str, ...]]]
+def open_cached(key: str, listing: Listing, split: Split, size: int, batches: Batches) -> Images | None:
+    """The store of this key, filled where it is missing or damaged; None where the cache cannot be written.
+
+    It has no labels: those of the listing may have another shape, or change while the files do not.
+    """
+    folder = cache_file(key)
+    try:
+        if folder is None:
+            raise OSError("there is no home folder; set HARDPAIR_CACHE")
+        if (folder / INDEX).exists():
+            with suppress(UserError):
+                return _open(folder, listing, split, size)
+            shutil.rmtree(folder, ignore_errors=True)
+        heading = Heading(VERSION, size, os.path.realpath(listing.root), key)
+        fill_store(folder, {split: replace(listing, labels=None, classes=())}, batches, heading, cache=True)
+        return _open(folder, listing, split, size)
+    except UnusableFilesError:  # not one file can be used
+        raise
+    except (UserError, OSError) as error:
+        log.warning("the cache cannot be written (%s), so the images will be decoded again next time", error)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)  # half of it would fill the disk for nothing
+        return None
+
+
+def _open(folder: Path, listing: Listing, split: Split, size: int) -> Images:
+    images = open_store(folder, split, size)
+    left = enumerate(listing.names)  # the store has some of them, in the same order
+    rows = [next((row for row, name in left if name == file), -1) for file in images.files]
+    if -1 in rows or len(rows) + len(images.skipped) != len(listing.names):
+        raise UserError(f"{folder}: holds images of other files")
+    return _labelled(images, listing, rows)
+
+
+def _labelled(images: Images, listing: Listing, rows: list[int]) -> Images:
+    labels = None if listing.labels is None else listing.labels[torch.tensor(rows, dtype=torch.int64)]
+    return replace(images, labels=labels, classes=listing.classes)
+
+
+@functools.cache
+def _say_once(message: str, root: Path) -> None:  # noqa: ARG001 (the same may be true of another folder)
+    if distributed.is_main():
+        log.info(message)
 
 
 def cache_folder() -> Path:
@@ -59,40 +133,6 @@ def cache_file(name: str) -> Path | None:
         return None
 
 
-def cache_key(root: Path, names: Iterable[str], size: int) -> str:
-    """Hash of all that the pixels depend on: folder, files (name, bytes, time of change), size asked for."""
-    sha = hashlib.sha256(f"{FORMAT} {size}\n".encode() + os.fsencode(os.path.realpath(root)))
-    for name in names:
-        try:
-            # A path object would take as long as all the rest.
-            facts = os.stat(os.path.join(root, name))  # noqa: PTH116, PTH118
-            stamp = f"{facts.st_size} {facts.st_mtime_ns}"
-        except OSError:  # a dangling link: skipped later, with its reason
-            stamp = "-"
-        sha.update(os.fsencode(name) + f"\0{stamp}\0".encode())
-    return sha.hexdigest()
-
-
-def remember(key: str, shape: Shape, fill: Fill) -> Decoded:
-    """The entry of this key; where there is none, `fill` writes the usable images into the first rows of a block."""
-    return _load(key, shape) or _build(key, shape, fill)
-
-
-def _load(key: str, shape: Shape) -> Decoded | None:
-    """The entry, or None where it is missing or not what it should be."""
-    path = cache_file(f"{key}.npy")
-    pixels = None if path is None else open_known(path, shape, np.uint8)
-    if path is None or pixels is None:
-        return None
-    try:
-        facts = read_json(path.with_suffix(".json"), most=1_000_000 + 100 * shape[0])
-        rows, skipped = list(facts["rows"]), tuple(printable(reason) for reason in facts["skipped"])
-        intact = all(type(row) is int for row in rows) and rows == sorted(set(rows) & set(range(shape[0])))
-    except Trouble:
-        return None
-    return Decoded(pixels[: len(rows)], rows, skipped) if intact and len(rows) + len(skipped) == shape[0] else None
-
-
 def open_known(path: Path, shape: tuple[int, ...], kind: type[T]) -> NDArray[T] | None:
     """The array of a file, mapped; None unless it begins with the very bytes that we would write, and is as long.
 
@@ -106,7 +146,7 @@ def open_known(path: Path, shape: tuple[int, ...], kind: type[T]) -> NDArray[T] 
             if file.read(len(header)) != header:
                 return None
         return map_file(path, shape, kind, offset=len(header))
-    except Trouble:
+    except (OSError, ValueError):
         return None
 
 
@@ -115,19 +155,6 @@ def _header(shape: tuple[int, ...], kind: type[T]) -> bytes:
     fields = {"descr": dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": shape}
     write_array_header_1_0(out, fields)
     return out.getvalue()
-
-
-def _build(key: str, shape: Shape, fill: Fill) -> Decoded:
-    pixels, part = reserve(cache_file(f"{key}.npy"), shape, np.uint8, lost="the images will be decoded again next time")
-    try:
-        rows, skipped = fill(pixels)
-        decoded = Decoded(pixels[: len(rows)], rows, skipped)
-        if part is None:
-            return decoded
-        _publish(key, part, pixels, decoded)
-        return _load(key, shape) or decoded
-    finally:
-        discard(part)
 
 
 def reserve(target: Path | None, shape: tuple[int, ...], kind: type[T], *, lost: str) -> tuple[NDArray[T], Path | None]:
@@ -155,7 +182,6 @@ def discard(part: Path | None) -> None:
     if part is not None:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-            part.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _claim(path: Path) -> None:
@@ -166,17 +192,3 @@ def _claim(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, length)
     elif shutil.disk_usage(path.parent).free < length:
         raise OSError("the disk is full")
-
-
-def _publish(key: str, part: Path, pixels: NDArray[np.uint8], decoded: Decoded) -> None:
-    try:
-        assert isinstance(pixels, np.memmap)
-        pixels.flush()
-        target = cache_folder() / f"{key}.npy"
-        facts = {"rows": decoded.rows, "skipped": decoded.skipped}
-        part.replace(target)
-        draft = part.with_suffix(".json")
-        draft.write_text(json.dumps(facts), encoding="utf-8")
-        draft.replace(target.with_suffix(".json"))
-    except OSError as error:
-        log.warning("the cache cannot be written (%s), so the images will be decoded again next time", error)

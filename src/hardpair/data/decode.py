@@ -1,16 +1,25 @@
-"""One image file → one square of uint8 pixels, or the reason why not."""
+"""Image files → squares of uint8 pixels, or the reasons why not; many at a time, by threads."""
 
+import logging
 import os
 import stat
+import threading
+import warnings
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from hardpair import distributed
 from hardpair.data import jpeg
-from hardpair.data.room import Room
+from hardpair.data.images import LEAST_SIZE
+from hardpair.data.layout import Listing
+from hardpair.data.progress import progress
 from hardpair.errors import printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name says: SUN397 has GIFs named .jpg
@@ -18,13 +27,53 @@ MOST_BYTES = 256_000_000  # WebP files are read whole, and metadata is kept, bef
 MOST_AT_ONCE = 16_000_000  # bytes that are read at once; of a longer file Pillow reads a block after the other
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
 MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
-LEAST_SIDE = 8
+THREADS = min(16, os.cpu_count() or 1)
+AT_ONCE = 256  # files handed to the threads at a time, so that finished images do not pile up
+MOST_HELD = 1 << 28  # bytes of finished images; fewer files at a time where the squares are large
 # Opening a pipe would wait for ever without the second; the third is Windows's.
 FOR_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-ROOM = Room(MOST_PIXELS)
 # Blocks of Pillow's above 32 MB go back to the system; smaller ones each thread would keep. Its types do not know of
 # its core, hence the exception.
 Image.core.set_block_size(64 << 20)  # type: ignore[attr-defined]
+log = logging.getLogger("hardpair")
+
+
+class Room:
+    """So many pixels at once, in all threads together: threads that each hold a giant picture would fill any memory."""
+
+    def __init__(self, pixels: int) -> None:
+        self.free = self.whole = pixels
+        self.changed = threading.Condition()
+
+    def take(self, pixels: int) -> AbstractContextManager[None]:
+        """Wait for room, and give it back at the end; whoever wants more than there is waits for all of it."""
+        # Of small ones all threads together hold little, and asking would take time.
+        return nullcontext() if pixels < self.whole // 100 else self._hold(min(pixels, self.whole))
+
+    @contextmanager
+    def _hold(self, pixels: int) -> Iterator[None]:
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= pixels)
+            self.free -= pixels
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += pixels
+                self.changed.notify_all()
+
+
+ROOM = Room(MOST_PIXELS)
+
+
+class Square(NamedTuple):
+    """A decoded image."""
+
+    pixels: NDArray[np.uint8]  # (3, size, size)
+    enlarged: bool  # whether the picture was smaller than that
+
+
+Result = Square | str  # or the reason why a file is left out
 
 
 class UnusableError(Exception):
@@ -33,6 +82,11 @@ class UnusableError(Exception):
 
 def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     """The centre square of an image, resized: uint8 (3, size, size)."""
+    return read_square(path, size).pixels
+
+
+def read_square(path: Path, size: int) -> Square:
+    """The same, and whether the image had to be enlarged; UnusableError where it cannot be read."""
     try:
         file = _open(path)
         try:
@@ -53,6 +107,72 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
         raise UnusableError("not a JPEG, PNG, WebP, BMP or GIF image") from error
     except Exception as error:  # Pillow's readers raise nearly anything on broken files
         raise UnusableError(_in_words(error)) from error
+
+
+def decode_batches(
+    listing: Listing, size: int, label: str, *, first: int = 0, quiet: bool = False
+) -> Generator[list[Result], None, None]:
+    """All files from the `first` on, in order, `files_at_once` at a time; `label` is that of the progress bar.
+
+    At the end it says how many were enlarged, unless it is to be `quiet`.
+    """
+    names, step = listing.names[first:], files_at_once(size)
+    usable, enlarged = 0, 0
+    with progress(label, len(names)) as advance, ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, len(names), step):
+            batch = _decode_batch(pool, [listing.root / name for name in names[start : start + step]], size)
+            squares = [result for result in batch if not isinstance(result, str)]
+            usable += len(squares)
+            enlarged += sum(square.enlarged for square in squares)
+            yield batch
+            advance(len(batch))
+    if enlarged and not quiet and distributed.is_main():
+        log.info("%s of %s images are smaller than %d px and were enlarged", f"{enlarged:,}", f"{usable:,}", size)
+
+
+def decode_all(
+    listing: Listing, size: int, label: str, *, quiet: bool = False
+) -> tuple[NDArray[np.uint8], list[int], list[str]]:
+    """The usable files as (K, 3, size, size), in memory; which files they are; "file: reason" of the others."""
+    pixels = np.empty((len(listing.names), 3, size, size), dtype=np.uint8)
+    rows: list[int] = []
+    skipped: list[str] = []
+    for batch in decode_batches(listing, size, label, quiet=quiet):
+        for result in batch:
+            file = len(rows) + len(skipped)
+            if isinstance(result, str):
+                skipped.append(f"{printable(listing.names[file])}: {result}")
+            else:
+                pixels[len(rows)] = result.pixels
+                rows.append(file)
+    return pixels[: len(rows)], rows, skipped
+
+
+def files_at_once(size: int) -> int:
+    """How many squares are decoded before they are written, all together."""
+    return max(1, min(AT_ONCE, MOST_HELD // (3 * size**2)))
+
+
+def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[Result]:
+    results: dict[int, Result] = {}
+    todo = enumerate(paths)
+
+    def work() -> None:
+        for place, path in todo:  # which all threads share, so that each takes the next file when it is done with one
+            try:
+                results[place] = read_square(path, size)
+            except UnusableError as reason:
+                results[place] = str(reason)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of large images and odd EXIF; what matters becomes a reason
+        try:
+            for worker in [pool.submit(work) for _ in range(THREADS)]:
+                worker.result()
+        finally:
+            for _ in todo:  # after Ctrl-C no thread begins another file
+                pass
+    return [results[place] for place in range(len(paths))]
 
 
 def _in_words(error: Exception) -> str:
@@ -86,25 +206,26 @@ def _check_file(facts: os.stat_result) -> int:
     return facts.st_size
 
 
-def _plain_jpeg(content: bytes, size: int) -> NDArray[np.uint8]:
+def _plain_jpeg(content: bytes, size: int) -> Square:
     """The fast way; what Pillow is to refuse, with the reason, is odd."""
     if not content.startswith(jpeg.START):
         raise jpeg.OddError
     header = jpeg.read_header(content)
-    if header.width * header.height > MOST_PIXELS or min(header.width, header.height) < LEAST_SIDE:
+    if header.width * header.height > MOST_PIXELS or min(header.width, header.height) < LEAST_SIZE:
         raise jpeg.OddError
     if not header.one_scan and content.count(b"\xff\xda") > MOST_SCANS:
         raise jpeg.OddError
     with ROOM.take(header.width * header.height):
-        return jpeg.decode_square(content, header, size)
+        return Square(jpeg.decode_square(content, header, size), min(header.width, header.height) < size)
 
 
-def _by_pillow(file: int, size: int) -> NDArray[np.uint8]:
+def _by_pillow(file: int, size: int) -> Square:
     with open(file, "rb", closefd=False) as stream, Image.open(stream, formats=FORMATS) as image:
         _check_header(image)
         _check_scans(image, stream)
+        enlarged = min(image.size) < size
         with ROOM.take(image.width * image.height):
-            return _square(image, size)
+            return Square(_square(image, size), enlarged)
 
 
 def _check_header(image: Image.Image) -> None:
@@ -112,8 +233,8 @@ def _check_header(image: Image.Image) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise UnusableError(_too_large())
-    if min(width, height) < LEAST_SIDE:
-        raise UnusableError(f"{width} × {height} pixels, smaller than {LEAST_SIDE}")
+    if min(width, height) < LEAST_SIZE:
+        raise UnusableError(f"{width} × {height} pixels, smaller than {LEAST_SIZE}")
 
 
 def _check_scans(image: Image.Image, stream: BinaryIO) -> None:

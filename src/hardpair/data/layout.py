@@ -1,5 +1,6 @@
-"""Which files of a folder make up a split, and what class each belongs to."""
+"""What ``--data`` may be; which files of a folder make up a split, and what class each belongs to."""
 
+import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from torch import Tensor
 
 from hardpair.data.images import Split
 from hardpair.data.subsets import hold_out
-from hardpair.errors import UserError, printable
+from hardpair.errors import UserError, printable, shown
 
+NAMES = ("sample", "cifar10")  # sets that are no folder
 EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp")
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 HELD_SHARE = 0.2  # of a folder that brings no test split of its own
@@ -30,6 +32,7 @@ class Listing:
     names: list[str]  # relative to root, with forward slashes, sorted
     labels: Tensor | None  # int64 (N,)
     classes: tuple[str, ...]
+    notice: str = ""  # how a folder without splits was divided
 
 
 def list_split(root: Path, split: Split) -> Listing:
@@ -111,10 +114,13 @@ def _label(root: Path, names: list[str], classes: tuple[str, ...] = ()) -> Listi
     return Listing(root, names, torch.tensor([number[top] for top in tops]), classes)
 
 
-def beside_classes(names: Sequence[str]) -> str:
-    """In brackets, the pictures for which `_label` gives none a label, though others lie in folders; or nothing."""
+def why_unlabelled(names: Sequence[str]) -> str:
+    """In brackets, why files in sub-folders have no labels all the same; nothing where there are no sub-folders."""
     beside = [name for name in names if "/" not in name]
-    if not beside or len({name.partition("/")[0] for name in names if "/" in name}) < 2:
+    folders = sorted({name.partition("/")[0] for name in names if "/" in name})
+    if len(folders) == 1 and not beside:
+        return f" (one folder is not two classes: all images lie in {folders[0]}/)"
+    if not beside or len(folders) < 2:
         return ""
     more = f" and {len(beside) - 1:,} more" if len(beside) > 1 else ""
     return f" (none counts as labelled while pictures lie beside the folders of classes: {beside[0]}{more})"
@@ -125,8 +131,37 @@ def _divide(whole: Listing, split: Split) -> Listing:
     if whole.labels is None:
         if split == "train":
             return whole
-        raise NoTestSplitError(f"{whole.root}: {NEEDED}{beside_classes(whole.names)}")
+        raise NoTestSplitError(f"{whole.root}: {NEEDED}{why_unlabelled(whole.names)}")
     rows = hold_out(whole.labels, share=HELD_SHARE, seed=0)[split == "test"]
     if not len(rows):
         raise NoTestSplitError(f"{whole.root}: no class has two images, so none can be held out; {NEEDED}")
-    return Listing(whole.root, [whole.names[row] for row in rows.tolist()], whole.labels[rows], whole.classes)
+    names = [whole.names[row] for row in rows.tolist()]
+    held = len(rows) if split == "test" else len(whole.names) - len(rows)
+    notice = f"{held:,} of {len(whole.names):,} images held out for testing" if held else ""
+    return Listing(whole.root, names, whole.labels[rows], whole.classes, notice)
+
+
+def as_folder(data: str) -> Path:
+    """The folder that is meant; a word that is neither a path nor a name is refused.
+
+    Recipes come from strangers too, and may name anything.
+    """
+    if not _is_path(data):
+        near = difflib.get_close_matches(data[:100].lower(), NAMES, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        choices = f"{', '.join(NAMES)} or the path of a folder of images"
+        raise UserError(f"data: {shown(data)} is unknown; {hint}give {choices}")
+    try:
+        path = Path(data).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long; the home of nobody
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"data: {shown(data)} cannot be the path of a folder ({reason})") from error
+    return path
+
+
+def _is_path(data: str) -> bool:
+    """Whether it is a file or folder, or at least written like one."""
+    if data == "" or "\0" in data:
+        return False
+    return os.sep in data or data.startswith(("~", ".")) or os.access(data, os.F_OK)

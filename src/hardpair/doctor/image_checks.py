@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hardpair.data import epoch_order, open_images
+from hardpair.data.cache import MOST_SKIPPED
 from hardpair.data.cifar10 import FOLDER as CIFAR10_FOLDER
-from hardpair.data.folder import MOST_SKIPPED, decode_all
+from hardpair.data.decode import decode_all
 from hardpair.data.images import Split
-from hardpair.data.layout import beside_classes, list_split
-from hardpair.data.names import NAMES, as_folder
-from hardpair.data.packed import is_packed, open_packed, read_index
-from hardpair.data.packed.index import QUARANTINE
+from hardpair.data.layout import NAMES, as_folder, list_split, why_unlabelled
+from hardpair.data.store import QUARANTINE, is_packed, open_store, read_index
 from hardpair.doctor import Finding, bad, good, warning
 from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError, printable
@@ -95,15 +94,14 @@ def _look_at_folder(data: str, split: Split) -> LookedAt:
     listing = list_split(as_folder(data), split)
     rows = epoch_order(len(listing.names), seed=0, epoch=0)[:MOST].sort().values.tolist()
     drawn = replace(listing, names=[listing.names[row] for row in rows])
-    pixels = np.empty((len(rows), 3, SIZE, SIZE), dtype=np.uint8)
-    usable, skipped = decode_all(drawn, pixels, f"{data}/{split}")
-    hashes = _by_hash(pixels[: len(usable)], [printable(f"{listing.root.name}/{drawn.names[row]}") for row in usable])
+    pixels, usable, skipped = decode_all(drawn, SIZE, f"decoding the {split} images of {data}", quiet=True)
+    hashes = _by_hash(pixels, [printable(f"{listing.root.name}/{drawn.names[row]}") for row in usable])
     return LookedAt(len(listing.names), len(rows), hashes, skipped, listing.labels, listing.classes, listing.names)
 
 
 def _look_at_packed(folder: Path, split: Split) -> LookedAt:
     """At most MOST images, as they were packed; unusable files were left out then."""
-    images = open_packed(folder, split, read_index(folder).size)
+    images = open_store(folder, split, read_index(folder).size)
     rows = epoch_order(len(images), seed=0, epoch=0)[:MOST].sort().values
     drawn = images.select(rows)
     pixels = (image.numpy() for batch in drawn.batches(256) for image in batch)
@@ -168,7 +166,7 @@ def _listed(words: Sequence[str], separator: str = "; ") -> str:
 
 
 def _balance(train: LookedAt) -> Finding:
-    if train.labels is None and (why := beside_classes(train.files)):
+    if train.labels is None and (why := why_unlabelled(train.files)):
         return warning("balance", f"no labels{why}", "move them; pretraining needs no labels, evaluation does")
     if train.labels is None:
         return good("balance", "no labels; pretraining needs none, evaluation does")

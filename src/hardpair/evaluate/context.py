@@ -15,8 +15,8 @@ from torch import Tensor
 from hardpair import distributed
 from hardpair.data import Images, hold_out, open_images
 from hardpair.data.images import Split
-from hardpair.data.layout import beside_classes
-from hardpair.data.packed import OtherSizeError
+from hardpair.data.layout import why_unlabelled
+from hardpair.data.store import OtherSizeError
 from hardpair.errors import UserError
 from hardpair.evaluate.features import features_of
 from hardpair.evaluate.metrics import METRICS
@@ -147,11 +147,7 @@ class Context:
 
 def no_labels(images: Images) -> UserError:
     """Why there are none, and what to do about it."""
-    folders = {name.partition("/")[0] for name in images.files if "/" in name}
-    if len(folders) == 1 and all("/" in name for name in images.files):
-        why = f"has one class folder ({folders.pop()}), and evaluation needs at least two classes"
-    else:
-        why = f"has no labels{beside_classes(images.files)}"
+    why = f"has no labels to evaluate with{why_unlabelled(images.files)}"
     return UserError(
         f"{images.name}: {why}; give labelled images of your own, one folder per class, with --data FOLDER"
     )

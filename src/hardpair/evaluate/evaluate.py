@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from hardpair import distributed
-from hardpair.data.names import NAMES, as_folder
+from hardpair.data.layout import NAMES, as_folder
 from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest, shown
 from hardpair.evaluate.context import Context, Measurement, Settings, Task, is_measurement

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.data import Images, open_images
-from hardpair.data.layout import beside_classes
-from hardpair.errors import UserError
+from hardpair.evaluate.context import no_labels
 from hardpair.recipes import Recipe
 from hardpair.sweep.conditions import SHARED, Conditions
 from hardpair.words import several
@@ -89,6 +88,5 @@ def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
     evaluated = open_images(data, "test", size=size, root=root) if on == "test" else train
     for images in (train, evaluated):
         if images.labels is None:
-            why = beside_classes(images.files)
-            raise UserError(f"{images.name}: has no labels to evaluate with{why}; give a labelled set with --data")
+            raise no_labels(images)
     return train

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpair.data import Images, epoch_order
-from hardpair.data.layout import beside_classes
+from hardpair.data.layout import why_unlabelled
 from hardpair.data.progress import progress
 from hardpair.errors import UserError
 from hardpair.methods import Method
@@ -85,7 +85,7 @@ class Supervised(Method):
     def __init__(self, encoder: Encoder, images: Images) -> None:
         super().__init__()
         if images.labels is None:
-            why = beside_classes(images.files)
+            why = why_unlabelled(images.files)
             raise UserError(f"{images.name}: has no labels to train with{why}; choose a self-supervised method")
         self.encoder = encoder
         self.classifier = nn.Linear(encoder.num_features, len(images.classes))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hardpair import distributed
 from hardpair.data import Images, epoch_order
-from hardpair.data.picture import describe_image
+from hardpair.data.images import describe_image
 from hardpair.errors import no_memory
 from hardpair.files import write_atomically
 from hardpair.methods import Method, Pairs

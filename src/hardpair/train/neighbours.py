@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from hardpair import distributed
 from hardpair.data import Images
-from hardpair.data.picture import describe_image
+from hardpair.data.images import describe_image
 from hardpair.files import write_atomically
 from hardpair.models import Encoder, build_encoder
 from hardpair.views import plain_view

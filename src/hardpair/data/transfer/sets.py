@@ -13,7 +13,7 @@ TransferSplit = Literal["train", "validation", "train+validation", "test"]
 
 @dataclass(frozen=True)
 class TransferSet:
-    """What a set should hold and how it is judged."""
+    """What a set should hold and how it is evaluated."""
 
     title: str  # as the tables call it
     metric: Metric
@@ -41,75 +41,35 @@ class MissingSetError(UserError):
         super().__init__(f"{folder}: {lack}; this folder should hold {wanted.title} from {wanted.address}")
 
 
-TRANSFER_SETS: dict[str, TransferSet] = {
+# fmt: off
+TRANSFER_SETS: dict[str, TransferSet] = {  # title, metric, classes, train, validation, test, address, folder
     "food101": TransferSet(
-        title="Food101",
-        metric="top1",
-        classes=101,
-        train=68_175,
-        validation=7_575,
-        test=25_250,
-        address="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
-        folder="food-101",
+        "Food101", "top1", 101, 68_175, 7_575, 25_250,
+        "https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/", "food-101",
     ),
     "cifar10": TransferSet(
-        title="CIFAR-10",
-        metric="top1",
-        classes=10,
-        train=45_000,
-        validation=5_000,
-        test=10_000,
-        address="https://www.cs.toronto.edu/~kriz/cifar.html",
-        folder="cifar-10-batches-bin",
+        "CIFAR-10", "top1", 10, 45_000, 5_000, 10_000,
+        "https://www.cs.toronto.edu/~kriz/cifar.html", "cifar-10-batches-bin",
     ),
     "sun397": TransferSet(
-        title="SUN397",
-        metric="top1",
-        classes=397,
-        train=15_880,
-        validation=3_970,
-        test=19_850,
-        address="https://vision.princeton.edu/projects/2010/SUN/",
-        folder="SUN397",
+        "SUN397", "top1", 397, 15_880, 3_970, 19_850,
+        "https://vision.princeton.edu/projects/2010/SUN/", "SUN397",
     ),
     "cars": TransferSet(
-        title="Cars",
-        metric="top1",
-        classes=196,
-        train=6_494,
-        validation=1_650,
-        test=8_041,
-        address="https://ai.stanford.edu/~jkrause/cars/car_dataset.html (which is gone; copies are about)",
-        folder="stanford_cars",
+        "Cars", "top1", 196, 6_494, 1_650, 8_041,
+        "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (which is gone; copies are about)", "stanford_cars",
     ),
     "pets": TransferSet(
-        title="Pets",
-        metric="mean_per_class",
-        classes=37,
-        train=2_940,
-        validation=740,
-        test=3_669,
-        address="https://www.robots.ox.ac.uk/~vgg/data/pets/",
-        folder="oxford-iiit-pet",
+        "Pets", "mean_per_class", 37, 2_940, 740, 3_669,
+        "https://www.robots.ox.ac.uk/~vgg/data/pets/", "oxford-iiit-pet",
     ),
     "voc2007": TransferSet(
-        title="VOC 2007",
-        metric="map11",
-        classes=20,
-        train=2_501,
-        validation=2_510,
-        test=4_952,
-        address="http://host.robots.ox.ac.uk/pascal/VOC/voc2007/",
-        folder="VOCdevkit/VOC2007",
+        "VOC 2007", "map11", 20, 2_501, 2_510, 4_952,
+        "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/", "VOCdevkit/VOC2007",
     ),
     "flowers102": TransferSet(
-        title="Flowers",
-        metric="mean_per_class",
-        classes=102,
-        train=1_020,
-        validation=1_020,
-        test=6_149,
-        address="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
-        folder="flowers-102",
+        "Flowers", "mean_per_class", 102, 1_020, 1_020, 6_149,
+        "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/", "flowers-102",
     ),
 }
+# fmt: on

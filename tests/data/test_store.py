@@ -13,8 +13,8 @@ import pytest
 from hostile import DEEP, STEEP, little_memory, trap, within
 
 from hardpair.data import open_images, outline_images
-from hardpair.data.packed.checking import find_damage
-from hardpair.data.packed.writing import pack
+from hardpair.data.pack import pack
+from hardpair.data.store import find_damage
 from hardpair.errors import UserError
 
 SIZE, PART = 8, 4
@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any]], object]
 
 @pytest.fixture
 def packed(root: Path, paint: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("hardpair.data.folder.AT_ONCE", PART)
+    monkeypatch.setattr("hardpair.data.decode.AT_ONCE", PART)
     for k in range(22):
         paint(f"train/{'ab'[k % 2]}/{k:02}.png", (k, 2 * k, 3 * k))
         paint(f"test/{'ab'[k % 2]}/{k:02}.png", (3 * k, k, 2))

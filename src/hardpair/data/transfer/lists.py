@@ -1,7 +1,12 @@
-"""Sets whose official list files we read ourselves: SUN397, Pets and VOC 2007."""
+"""The official list files of each set: which images a split has, and their labels.
 
-from collections.abc import Mapping
+SUN397, Pets and VOC 2007 are read here, Food101, Cars and Flowers by torchvision, which takes a second to import:
+each function imports it when it is called.
+"""
+
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,28 +15,12 @@ from hardpair.data.transfer.sets import LackError, TransferSplit
 from hardpair.errors import printable
 
 PARTS: dict[TransferSplit, str] = {"train": "train", "validation": "val", "test": "test"}  # as the authors call them
+# fmt: off
 VOC_CLASSES = (
-    "aeroplane",
-    "bicycle",
-    "bird",
-    "boat",
-    "bottle",
-    "bus",
-    "car",
-    "cat",
-    "chair",
-    "cow",
-    "diningtable",
-    "dog",
-    "horse",
-    "motorbike",
-    "person",
-    "pottedplant",
-    "sheep",
-    "sofa",
-    "train",
-    "tvmonitor",
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+    "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )
+# fmt: on
 
 
 def list_sun397(folder: Path, split: TransferSplit) -> Listing:
@@ -105,3 +94,42 @@ def _read_lines(folder: Path, file: str) -> list[str]:
     except OSError as error:
         raise LackError(f"{file} cannot be read ({error.strerror})") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def list_food101(folder: Path, split: TransferSplit) -> Listing:
+    """750 training and 250 test images of each class."""
+    from torchvision.datasets import Food101
+
+    part = "test" if split == "test" else "train"
+    return _list(Food101, folder, part, f"meta/{part}.json", "images")
+
+
+def list_cars(folder: Path, split: TransferSplit) -> Listing:
+    """The official labels of the test images are a file outside the devkit."""
+    from torchvision.datasets import StanfordCars
+
+    part = "test" if split == "test" else "train"
+    labels = "cars_test_annos_withlabels.mat" if split == "test" else "devkit/cars_train_annos.mat"
+    return _list(StanfordCars, folder, part, labels, "devkit/cars_meta.mat", f"cars_{part}")
+
+
+def list_flowers102(folder: Path, split: TransferSplit) -> Listing:
+    """Ten images of each class to train on, ten to choose by, all the others to test on."""
+    from torchvision.datasets import Flowers102
+
+    return _list(Flowers102, folder, PARTS[split], "setid.mat", "imagelabels.mat", "jpg")
+
+
+def _list(kind: Callable[..., Any], folder: Path, part: str, *needed: str) -> Listing:
+    """Paths and labels of a torchvision data set; its loader hands us the path, so no picture is opened."""
+    for file in needed:
+        if not (folder / file).exists():
+            raise LackError(f"{file} is missing")
+    try:
+        images = kind(folder.parent, split=part, loader=Path)
+        pairs = [images[row] for row in range(len(images))]
+        labelled = {path.relative_to(folder).as_posix(): int(label) for path, label in pairs}
+    except Exception as error:  # the readers of .json and .mat files raise nearly anything on broken ones
+        reason = printable(str(error))[:80] or type(error).__name__
+        raise LackError(f"{' or '.join(needed[:-1])} is not the official file ({reason})") from error
+    return make_listing(folder, labelled, tuple(images.classes))
