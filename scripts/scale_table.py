@@ -1,4 +1,4 @@
-"""The table of docs/scale.md: every ImageNet recipe, or those named, planned for eight GPUs.
+"""The table of docs/explanation/scale.md: every ImageNet recipe, or those named, planned for eight GPUs.
 
 python scripts/scale_table.py [RECIPE …]
 """
