@@ -42,6 +42,9 @@ class Run:
     folder: Path
     finished: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # text is welcome, too
+
     def __fspath__(self) -> str:
         return str(self.folder)
 
