@@ -41,11 +41,12 @@ def command_line() -> str:
     """A section for each verb, from its --help."""
     from hardpair.cli import VERBS
 
-    return "\n".join(line for verb in VERBS for line in (f"## hardpair {verb}\n", *_verb(verb), ""))
+    seen: dict[str, str] = {}
+    return "\n".join(line for verb in VERBS for line in (f"## hardpair {verb}\n", *_verb(verb, seen), ""))
 
 
-def _verb(verb: str) -> Iterator[str]:
-    """Usage and description as they are, options as tables."""
+def _verb(verb: str, seen: dict[str, str]) -> Iterator[str]:
+    """Usage and description as they are, options as tables; a table that another verb had is only named."""
     text = help_text(verb)
     opening, *boxes = re.split(r"^╭─ (.*?) ─*╮\n", text, flags=re.MULTILINE)
     usage, _, description = opening.partition("\n\n")
@@ -58,28 +59,32 @@ def _verb(verb: str) -> Iterator[str]:
         options += len(rows)
         if not rows:
             continue
-        yield f"\n**{title.capitalize()}.** {about}\n" if about else f"\n**{title.capitalize()}**\n"
+        if box in seen:
+            yield f"\n**{title.capitalize()}**: as for [hardpair {seen[box]}](#hardpair-{seen[box]}).\n"
+            continue
+        seen[box] = verb
+        yield f"\n**{title.capitalize()}.** {_linked(about)}\n" if about else f"\n**{title.capitalize()}**\n"
         yield "| option | what it is | default |\n|---|---|---|"
         for name, what, default in rows:
             yield f"| {_code(name)} | {_cell(what)} | {_code(default)} |"
-    named = len(set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE)))
-    if options < named:
-        raise RuntimeError(f"hardpair {verb} --help names {named} options, and only {options} were understood")
+    if not options or "──" in description:
+        raise RuntimeError(f"hardpair {verb} --help: its boxes of options were not understood")
 
 
 def help_text(verb: str) -> str:
-    """What ``hardpair VERB --help`` prints on a very wide terminal, so that no line is broken."""
+    """What ``hardpair VERB --help`` prints on a terminal that has room for one column of boxes."""
     from hardpair.cli import run_verb
 
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # tyro draws its boxes by what the encoding has
     before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "2000"
+    os.environ["COLUMNS"] = "90"
     try:
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
             run_verb([verb, "--help"])
     finally:
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
-    return ANSI.sub("", printed.getvalue())
+    printed.seek(0)
+    return ANSI.sub("", printed.read())
 
 
 def _box(box: str) -> tuple[str, list[tuple[str, str, str]]]:
@@ -90,7 +95,9 @@ def _box(box: str) -> tuple[str, list[tuple[str, str, str]]]:
     rows: list[list[str]] = []
     for line in lines[rule + 1 :]:
         name, _, what = line.partition("  ")
-        if line.startswith(" "):
+        if rows and rows[-1][0].count("{") > rows[-1][0].count("}"):  # a long list of choices goes on
+            rows[-1][0] += line
+        elif line.startswith(" "):
             rows[-1][1] = f"{rows[-1][1]} {line.strip()}".strip()
         else:
             rows.append([name, what.strip()])
@@ -128,6 +135,7 @@ def _code(text: str) -> str:
     """Text as code that may break between words and after commas, so that tables fit a phone."""
     if text in ("", "None"):
         return ""
+    text = re.sub(r"(\.\d{4})\d{9,}", r"\1…", text.replace("{None}|", ""))
     broken = escape(text).replace("|", "&#124;").replace(",", ",<wbr>").replace("*", "&#42;").replace("_", "&#95;")
     return f"<code>{broken}</code>"
 

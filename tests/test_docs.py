@@ -94,7 +94,7 @@ def test_every_option_in_a_command_exists(hooks):
     known: dict[str, str] = {}
     for page in WITHOUT_LOG:
         code = "\n".join([*re.findall(r"`([^`\n]+)`", page.read_text()), *blocks(page, "sh")])
-        for verb, rest in re.findall(r"^hardpair (\w+)([^#\n]*)", code.replace("\\\n", " "), re.MULTILINE):
+        for verb, rest in re.findall(r"^hardpair ([a-z]+)([^#\n]*)", code.replace("\\\n", " "), re.MULTILINE):
             text = known.setdefault(verb, hooks.help_text(verb))
             for option in set(re.findall(r"--[a-z][\w-]*", rest)) - later - {"--help"}:
                 # Settings of other methods than the default's are not in this help.
