@@ -5,7 +5,7 @@ RUN ?= runs/demo
 FIELDS ?=
 LONG := benchmarks/peer_learning.py
 
-.PHONY: help demo test test-slow soak check bench clean
+.PHONY: help demo test test-slow soak check docs bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -31,6 +31,10 @@ check: .venv/.dev  ## format, lint and types, as CI checks them
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: .venv/.docs  ## build the documentation into site/ (offline, links checked)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html in a browser"
+
 bench: .venv/.bench  ## measure speed, memory and agreement with lightly (its learning only in short)
 	for script in $(filter-out $(LONG),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 	rm -rf runs/peer-short
@@ -38,7 +42,7 @@ bench: .venv/.bench  ## measure speed, memory and agreement with lightly (its le
 	@echo "in full, on CIFAR-10, some hours: $(BIN)/python $(LONG) --lightly-optimiser both"
 
 clean:  ## remove the environment and all caches, but never runs/ or data/
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.runtime: pyproject.toml
@@ -50,6 +54,10 @@ clean:  ## remove the environment and all caches, but never runs/ or data/
 
 .venv/.dev: .venv/.runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+.venv/.docs: .venv/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@
 
 .venv/.bench: .venv/.runtime

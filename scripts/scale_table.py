@@ -1,4 +1,4 @@
-"""The table of docs/scale.md: every ImageNet recipe, or those named, planned for eight GPUs.
+"""The table of docs/explanation/scale.md: every ImageNet recipe, or those named, planned for eight GPUs.
 
 python scripts/scale_table.py [RECIPE …]
 """
@@ -12,9 +12,9 @@ HEAD = (
     "recipe",
     "encoder, M",
     "trained, M",
-    "GFLOP an image",
+    "GFLOP per image",
     "batch",
-    "GB a GPU",
+    "GB per GPU",
     "checkpoint, GB",
     "days",
     "80 GB hold it",

@@ -23,7 +23,7 @@ def test_pretrain_evaluate_load(run):
     assert {"top1", "top5", "random_top1", "random_top5"} == scores["knn"].keys()
     encoder = hp.load_encoder(run)
     assert encoder(torch.zeros(2, 3, 8, 8)).shape == (2, encoder.num_features)
-    assert Path(run) == run.folder
+    assert Path(run) == run.folder == hp.Run(str(run.folder)).folder
 
 
 def test_features_are_those_of_the_encoder_on_normalised_images(run):

@@ -10,7 +10,9 @@ ProtocolName = Literal["knn", "linear", "semi", "transfer", "distill"]
 PresetName = Literal["simclr", "byol", "byol-scaled", "simclrv2", "simclrv2-wide"]
 SetName = Literal["food101", "cifar10", "sun397", "cars", "pets", "voc2007", "flowers102"]
 
-A100_TFLOPS = 22.0  # that each of eight sustains in training ResNet-50, a seventh of its peak (docs/scale.md)
+A100_TFLOPS = (
+    22.0  # that each of eight sustains in training ResNet-50, a seventh of its peak (docs/explanation/scale.md)
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Evaluate:
 
     knn: weighted votes of the nearest neighbours. linear: a linear classifier on the features. semi: fine-tuning with
     few labels. distill: that network then teaches another on the unlabelled images. transfer: other data sets.
-    docs/protocols.md has every detail.
+    docs/explanation/protocols.md has every detail.
 
     Args:
         run: folder of the run.

@@ -1,4 +1,4 @@
-"""docs/method.md: where the loss lets positive pairs settle."""
+"""docs/explanation/method.md: where the loss lets positive pairs settle."""
 
 from statistics import fmean
 

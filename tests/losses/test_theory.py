@@ -1,4 +1,4 @@
-"""The paper's theory (Eq. 8-14) in numbers: what holds, and what does not (docs/method.md tells it in words)."""
+"""The paper's theory (Eq. 8-14) in numbers: what holds, and what does not (docs/explanation/method.md)."""
 
 import math
 

@@ -18,7 +18,7 @@ from hardpair.recipes.imagenet import LARGE_ENCODERS
 from hardpair.train.step import build_method
 
 ROOT = Path(__file__).parents[2]
-SCALE = ROOT / "docs/scale.md"
+SCALE = ROOT / "docs/explanation/scale.md"
 
 
 def noise(size: int) -> Images:

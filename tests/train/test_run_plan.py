@@ -245,6 +245,6 @@ def test_the_random_state_is_left_alone():
 def test_the_page_has_what_the_script_prints():
     words = [sys.executable, ROOT / "scripts/scale_table.py", "imagenet/hnpm", "imagenet/simclr"]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    page = (ROOT / "docs/scale.md").read_text().splitlines()
+    page = (ROOT / "docs/explanation/scale.md").read_text().splitlines()
     assert len(printed) == 4
     assert set(printed) <= set(page)

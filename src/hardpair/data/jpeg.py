@@ -1,4 +1,4 @@
-"""Plain JPEGs, decoded by simplejpeg and resized by torch: the fastest pair (docs/speed.md).
+"""Plain JPEGs, decoded by simplejpeg and resized by torch: the fastest pair (docs/explanation/speed.md).
 
 Whatever is not plain, or not whole, is left to the slower reader of all formats, which also says what is wrong with it.
 """

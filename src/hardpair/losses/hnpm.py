@@ -1,8 +1,8 @@
 """The loss of hard negative pair mining: section 3 of the paper, equation by equation.
 
 Eq. 2 and 3 are `normalise` and `dissimilarity`, Eq. 5 is `hard_negatives`, and `hnpm_loss` is Eq. 7, built of them.
-docs/method.md discusses every choice. Large batches, and batches that several processes share, have the same loss by
-another way of computing it (large_batch.py).
+docs/explanation/method.md discusses every choice. Large and shared batches have the same loss by another way of
+computing it (large_batch.py).
 """
 
 import inspect

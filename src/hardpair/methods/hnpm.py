@@ -6,7 +6,7 @@ loss pulls the two outputs of an image together and pushes apart the pairs of di
 Paper:   Zhu et al., "Contrastive Self-Supervised Learning with Hard Negative Pair Mining".
 Loss:    alpha_pos · E[d_ii] - alpha_neg · E[log Σ_mined d_ij], d a squared distance of normalised outputs (Eq. 2-7).
 Differs: teacher and student swap their usual roles: here the TEACHER learns and the STUDENT is averaged, and tau
-         multiplies the old student (1: it never moves, 0: it is a copy). docs/method.md lists every reading.
+         multiplies the old student (1: it never moves, 0: it is a copy). docs/explanation/method.md lists all readings.
 """
 
 import math

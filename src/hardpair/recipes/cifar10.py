@@ -20,7 +20,7 @@ def default(method: str) -> Recipe:
 
 
 def hnpm() -> Recipe:
-    """HNPM with the settings that work at small scale (docs/method.md); nothing is published for CIFAR-10.
+    """HNPM with the settings that work at small scale (docs/explanation/method.md); nothing is published for CIFAR-10.
 
     Command:  hardpair pretrain cifar10/hnpm
     Cost:     5.5 forwards per image, 200 epochs.

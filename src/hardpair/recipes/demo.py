@@ -23,7 +23,7 @@ WORKING: dict[str, Setting] = {
     "softness": 0.2,
     "small_views": 1,
 }
-"""Settings of HNPM that work at small scale; docs/method.md says why."""
+"""Settings of HNPM that work at small scale; docs/explanation/method.md says why."""
 
 
 def _demo(method: str, settings: dict[str, Setting], *, batch_size: int = 160, learning_rate: float = 2e-3) -> Recipe:

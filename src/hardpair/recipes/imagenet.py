@@ -2,7 +2,7 @@
 
 ``--data`` is the folder that holds train/ and val/. None has been run here: the scores are the published linear top-1,
 with crops cut from images of full size; here they are cut from a square of image_size. The batches are the published
-ones and need a device that holds them. Days are the estimates of `hardpair plan` in docs/scale.md, not measurements.
+ones and need a device that holds them. Days are estimates of `hardpair plan`, not measurements.
 """
 
 from dataclasses import dataclass, replace

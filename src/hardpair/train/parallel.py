@@ -66,7 +66,7 @@ def process_group(device: torch.device) -> Iterator[None]:
         raise UserError(f"WORLD_SIZE: the other processes cannot be found ({error}); start with torchrun") from error
     # A store of torchrun's outlives a restart, and with it the addresses of the dead: without a name of its own for
     # each start, the new processes wait for the old ones for ever. Machines may count the starts differently, so
-    # several need a new store each time (docs/scale.md), and a name would only keep them apart.
+    # several need a new store each time (docs/explanation/scale.md), and a name would only keep them apart.
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)

@@ -1,4 +1,4 @@
-"""What a run will need, before it begins: work, memory of each GPU, disk and time. docs/scale.md explains it."""
+"""What a run will need, before it starts: work, memory of each GPU, disk and time (docs/explanation/scale.md)."""
 
 import dataclasses
 import math
