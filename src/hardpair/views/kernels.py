@@ -55,16 +55,17 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
     view = torch.empty(count, out, out, 3)
     rows = [column.numpy() for column in (view, *vars(chosen).values())]
     threads = torch.get_num_threads()
-    step = count if threads == 1 else max(1, CHUNK // size**2)
+    parts = 1 if threads == 1 else max(1, min(count, count * size * size // CHUNK))
+    step = math.ceil(count / parts)
 
     def make_some(first: int) -> None:
         make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
 
-    if step >= count:
+    if parts == 1:
         make_some(0)
     else:
-        parts = _threads(threads, os.getpid()).map(make_some, range(0, count, step))
-        list(parts)  # waits, and raises what a thread has raised
+        made = _threads(threads, os.getpid()).map(make_some, range(0, count, step))
+        list(made)  # waits, and raises what a thread has raised
     return view.permute(0, 3, 1, 2)
 
 

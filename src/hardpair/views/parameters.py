@@ -1,5 +1,6 @@
 """What is done to each image of a batch: drawn by a policy, the same for the batched form and for the kernels."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -26,8 +27,8 @@ class ViewParameters:
 
 def draw_parameters(policy: Policy, draw: Draw, size: int) -> ViewParameters:
     """For images of ``size`` pixels, by each scope of the draw."""
-    # Drawn together: a draw costs the same for one number as for many.
-    colours, places = draw.uniforms("colour", 10), draw.uniforms("geometry", 26)
+    # Drawn together: a draw costs the same for one number as for many. Of the first, ten are used.
+    colours, places = draw.several(("colour", "geometry"), 26)
     low, reach = (constant(numbers, colours.device, colours.dtype) for numbers in _factor_range(policy))
     order = colours[:, 4:8].argsort(dim=1).masked_fill_(colours[:, 8:9] >= policy.jitter, -1)
     sigma = policy.blur_sigma[0] + (policy.blur_sigma[1] - policy.blur_sigma[0]) * places[:, 24]
@@ -50,17 +51,14 @@ def crop_boxes(uniforms: Tensor, size: int, scale: tuple[float, float]) -> Tenso
     """
     area = size * size * (scale[0] + (scale[1] - scale[0]) * uniforms[:, 0:10])
     ratio = torch.exp((2 * uniforms[:, 10:20] - 1) * math.log(4 / 3))  # log-uniform in [3/4, 4/3]
-    width, height = (area * ratio).sqrt().round().long(), (area / ratio).sqrt().round().long()
-    fits = (width > 0) & (width <= size) & (height > 0) & (height <= size)
-    first = fits.int().argmax(dim=1, keepdim=True)
-    fallback = ~fits.any(dim=1)
-    width = width.gather(1, first)[:, 0].masked_fill(fallback, size)
-    height = height.gather(1, first)[:, 0].masked_fill(fallback, size)
-    top = (uniforms[:, 20] * (size - height + 1)).long()
-    left = (uniforms[:, 21] * (size - width + 1)).long()
-    return torch.stack([top, left, height, width], dim=1)
+    sides = torch.stack([area / ratio, area * ratio], dim=1).sqrt_().round_()  # (N, 2, 10): heights and widths
+    fits = ((sides >= 1) & (sides <= size)).all(dim=1)  # (N, 10)
+    sides.masked_fill_(~fits[:, None], size)  # also the first, which is taken where none fits
+    taken = sides.gather(2, fits.int().argmax(dim=1)[:, None, None].expand(-1, 2, 1))[:, :, 0]  # (N, 2)
+    return torch.cat([uniforms[:, 20:22] * (size + 1 - taken), taken], dim=1).long()
 
 
+@functools.cache
 def _factor_range(policy: Policy) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The lowest factor of each of the four operations, and how far the highest is from it."""
     jitters = ((1, policy.brightness), (1, policy.contrast), (1, policy.saturation), (0, policy.hue))
