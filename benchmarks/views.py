@@ -25,7 +25,7 @@ from torchvision.transforms import v2
 
 from hardpair.data import open_images
 from hardpair.pixels import MEAN, STD
-from hardpair.views import POLICIES, Draw, augmented_view, view
+from hardpair.views import POLICIES, Draw, augmented_view, parameters
 from hardpair.views.policies import Policy
 
 COUNT, REPEATS = 160, 15
@@ -88,7 +88,7 @@ def measure(pixels: Tensor) -> dict[str, float]:
     by_kornia = kornia_policy(policy, size)
 
     def without_numba() -> Tensor:
-        with patch.object(view, "HAS_NUMBA", new=False):
+        with patch.object(parameters, "HAS_NUMBA", new=False):
             return augmented_view(pixels, policy, draw)
 
     seconds = in_turns(

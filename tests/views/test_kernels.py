@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardpair.views import POLICIES, Draw, augmented_view, kernels, view
+from hardpair.views import POLICIES, Draw, augmented_view, kernels, parameters
 from hardpair.views.parameters import ViewParameters, draw_parameters
 from hardpair.views.view import batched_view
 
@@ -125,5 +125,23 @@ def test_a_forked_process_has_threads_of_its_own(set_threads):
 def test_without_numba_views_are_the_same(monkeypatch):
     images, draw = photos(0, 20, 24), Draw(3, 1, torch.arange(20), size=18)
     with_it = augmented_view(images, POLICIES["balanced"], draw)
-    monkeypatch.setattr(view, "HAS_NUMBA", False)
+    monkeypatch.setattr(parameters, "HAS_NUMBA", False)
     torch.testing.assert_close(augmented_view(images, POLICIES["balanced"], draw), with_it, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), size=st.integers(1, 300))
+def test_what_is_chosen_is_the_same(name, seed, size):
+    draw = Draw(seed, 2, torch.arange(500)).within("first", "second")
+    by_kernel = vars(draw_parameters(POLICIES[name], draw, size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameters, "HAS_NUMBA", False)
+        in_a_batch = vars(draw_parameters(POLICIES[name], draw, size))
+    for field, ours in by_kernel.items():
+        theirs = in_a_batch[field]
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), field
+        if field == "box":  # a side may lie on the edge between two pixels, up to floating-point rounding
+            assert (ours != theirs).any(1).float().mean() <= 0.001
+        else:
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)

@@ -35,7 +35,8 @@ FAST = {"contract", "reassoc", "arcp", "nsz", "nnan", "ninf"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
 
 # With a whole number or a Python float numba would compute in 64 bits, half as fast.
-ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+ZERO, ONE, TWO, HALF, LOG_ASPECT = (np.float32(number) for number in (0, 1, 2, 0.5, math.log(4 / 3)))
+NOTHING = np.full(4, -1)
 SIX = np.float32(6)
 SIXTH, THIRD, TWO_THIRDS, FIVE_SIXTHS = (np.float32(n / 6) for n in (1, 2, 4, 5))
 OF_RED, OF_GREEN, OF_BLUE = (np.float32(weight) for weight in GREY)
@@ -86,6 +87,46 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     except RuntimeError:  # neither the package's folder nor the user's can be written
         kept = numba.njit(**OPTIONS)(function)
     return kept
+
+
+@compiled
+def choose(
+    colours: Floats,  # (N, 10 or more) random numbers, and
+    places: Floats,  # (N, 26)
+    factors: Floats,  # (2, 4): the lowest, and how far the highest is from it
+    crop: Floats,  # (2,): of the area, the same two
+    blur_sigma: Floats,  # (2,)
+    shares: Floats,  # (5,) of images: jittered, flipped, blurred, grey, solarised
+    size: int,
+) -> tuple[NDArray[Any], ...]:
+    """The fields of ViewParameters in order: as in parameters.py, where this takes 2 % of the demo's step in torch."""
+    count = len(colours)
+    order, box = np.empty((count, 4), np.int64), np.empty((count, 4), np.int64)
+    chosen, sigma = np.empty((count, 4), np.float32), np.zeros(count, np.float32)
+    for n in range(count):
+        chosen[n] = factors[0] + factors[1] * colours[n, :4]
+        order[n] = np.argsort(colours[n, 4:8]) if colours[n, 8] < shares[0] else NOTHING
+        _crop(places[n], crop, size, box[n])
+        if places[n, 23] < shares[2]:
+            sigma[n] = blur_sigma[0] + blur_sigma[1] * places[n, 24]
+    flipped, grey, solarised = places[:, 22] < shares[1], colours[:, 9] < shares[3], places[:, 25] < shares[4]
+    return chosen, order, box, flipped, sigma, grey, solarised
+
+
+@compiled
+def _crop(numbers: Floats, area: Floats, size: int, box: NDArray[np.int64]) -> None:
+    """See crop_boxes in parameters.py."""
+    height = width = size
+    for k in range(10):
+        pixels = np.float32(size * size) * (area[0] + area[1] * numbers[k])
+        ratio = np.exp((TWO * numbers[10 + k] - ONE) * LOG_ASPECT)
+        down, across = int(np.rint(np.sqrt(pixels / ratio))), int(np.rint(np.sqrt(pixels * ratio)))
+        if 0 < across <= size and 0 < down <= size:
+            height, width = down, across
+            break
+    box[0] = int(numbers[20] * np.float32(size - height + 1))
+    box[1] = int(numbers[21] * np.float32(size - width + 1))
+    box[2], box[3] = height, width
 
 
 @compiled

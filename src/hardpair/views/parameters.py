@@ -1,15 +1,25 @@
-"""What is done to each image of a batch: drawn by a policy, the same for the batched form and for the kernels."""
+"""What is done to each image of a batch, drawn by a policy."""
 
 import functools
+import importlib.util
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hardpair.views.batched import constant
 from hardpair.views.draw import Draw
 from hardpair.views.policies import Policy
+
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether compiled loops (kernels.py) are used: on a CPU, and in single precision, as everywhere but in tests."""
+    return HAS_NUMBA and device.type == "cpu" and torch.get_default_dtype() == torch.float32
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,10 @@ def draw_parameters(policy: Policy, draw: Draw, size: int) -> ViewParameters:
     """For images of ``size`` pixels, by each scope of the draw."""
     # Drawn together: a draw costs the same for one number as for many. Of the first, ten are used.
     colours, places = draw.several(("colour", "geometry"), 26)
+    if has_kernels(colours.device):
+        from hardpair.views.kernels import choose  # here, since numba takes a second to import
+
+        return ViewParameters(*map(torch.from_numpy, choose(colours.numpy(), places.numpy(), *_arrays(policy), size)))
     low, reach = (constant(numbers, colours.device, colours.dtype) for numbers in _factor_range(policy))
     order = colours[:, 4:8].argsort(dim=1).masked_fill_(colours[:, 8:9] >= policy.jitter, -1)
     sigma = policy.blur_sigma[0] + (policy.blur_sigma[1] - policy.blur_sigma[0]) * places[:, 24]
@@ -64,3 +78,11 @@ def _factor_range(policy: Policy) -> tuple[tuple[float, ...], tuple[float, ...]]
     jitters = ((1, policy.brightness), (1, policy.contrast), (1, policy.saturation), (0, policy.hue))
     low = tuple(max(centre - 1, centre - most) for centre, most in jitters)  # no factor below 0
     return low, tuple(centre + most - least for (centre, most), least in zip(jitters, low, strict=True))
+
+
+@functools.cache
+def _arrays(policy: Policy) -> list[NDArray[np.float32]]:
+    """What the kernel wants of a policy. Ranges are given by their lowest value and the distance to the highest."""
+    ranges = [(low, high - low) for low, high in (policy.crop, policy.blur_sigma)]
+    shares = (policy.jitter, policy.flip, policy.blur, policy.grey, policy.solarise)
+    return [np.array(numbers, np.float32) for numbers in (_factor_range(policy), *ranges, shares)]

@@ -4,7 +4,6 @@ Views have two forms: operations on the whole batch, on any device (batched.py),
 (kernels.py), which are several times as fast (docs/speed.md). Tests compare the two with each other.
 """
 
-import importlib.util
 import threading
 from collections.abc import Callable
 
@@ -16,12 +15,11 @@ from hardpair.pixels import MEAN, STD
 from hardpair.views import batched
 from hardpair.views.batched import constant
 from hardpair.views.draw import Draw
-from hardpair.views.parameters import ViewParameters, draw_parameters
+from hardpair.views.parameters import ViewParameters, draw_parameters, has_kernels
 from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
 
 COMPILE_NOTICE_SECONDS = 1.5
-HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def plain_view(images: Tensor, size: int = 0) -> Tensor:
@@ -39,8 +37,7 @@ def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
     """
     size = images.shape[-1]
     chosen, out = draw_parameters(policy, draw, size), draw.size or size
-    single = torch.get_default_dtype() == torch.float32  # everywhere but in tests
-    if HAS_NUMBA and images.device.type == "cpu" and single and not policy.randaugment:
+    if has_kernels(images.device) and not policy.randaugment:
         from hardpair.views.kernels import kernel_view  # here, since numba takes a second to import
 
         return kernel_view(images, policy, chosen, out)
