@@ -5,10 +5,11 @@
 One thread, photos of 32 and 96 px, all taken in turns in one run; ratios are those of the best times. Goals: 10 times
 torchvision and twice kornia at 32 px, three times torchvision at 96 px.
 
-Before that, what all threads make of it, each time right after an operation of torch, as in training: threads of our
-own, and those that torch has already (src/hardpair/views/team.py). Medians, since what is in the way is part of it.
+Before that, one thread and all threads, each time right after an operation of torch, as in training: its threads wait
+busily for the next one, on the same cores. Medians, since what is in the way is part of it.
 """
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ from torchvision.transforms import v2
 
 from hardpair.data import open_images
 from hardpair.pixels import MEAN, STD
-from hardpair.views import POLICIES, Draw, augmented_view, loops, team
+from hardpair.views import POLICIES, Draw, augmented_view, parameters
 from hardpair.views.policies import Policy
 
 COUNT, REPEATS = 160, 15
@@ -87,7 +88,7 @@ def measure(pixels: Tensor) -> dict[str, float]:
     by_kornia = kornia_policy(policy, size)
 
     def without_numba() -> Tensor:
-        with patch.object(loops, "HAS_NUMBA", new=False):
+        with patch.object(parameters, "HAS_NUMBA", new=False):
             return augmented_view(pixels, policy, draw)
 
     seconds = in_turns(
@@ -107,24 +108,16 @@ def measure(pixels: Tensor) -> dict[str, float]:
     return {name: COUNT / taken for name, taken in seconds.items()}
 
 
-def share(pixels: Tensor, threads: int) -> dict[str, float]:
-    """Milliseconds of a batch of views, by who makes them."""
+def after_torch(pixels: Tensor, threads: int) -> dict[str, float]:
+    """Milliseconds of a batch of views, by the number of threads."""
     policy, draw, square = POLICIES["strong"], Draw(0, 0, torch.arange(COUNT)), torch.randn(400, 400)
 
-    def views(count: int, *, own: bool) -> Callable[[], object]:
-        def work() -> None:
-            torch.set_num_threads(count)
-            with patch.object(team, "_torchs_threads", new=(lambda: None) if own else team._torchs_threads):
-                augmented_view(pixels, policy, draw)
-            torch.set_num_threads(threads)
+    def views(count: int) -> None:
+        torch.set_num_threads(count)
+        augmented_view(pixels, policy, draw)
+        torch.set_num_threads(threads)
 
-        return work
-
-    works = {
-        "one thread": views(1, own=False),
-        f"{threads} threads of our own": views(threads, own=True),
-        f"{threads} threads of torch": views(threads, own=False),
-    }
+    works = {f"threads: {count}": functools.partial(views, count) for count in (1, threads)}
     taken = in_turns(works, 20 * REPEATS, statistics.median, lambda: square @ square)
     print(f"views at {pixels.shape[-1]} px right after an operation of torch: milliseconds of a batch of {COUNT}")
     for name, seconds in taken.items():
@@ -137,10 +130,10 @@ def main() -> None:
     threads = torch.get_num_threads()
     pixels = open_images("sample", "train", size=32, root=Path()).pixels[:COUNT]
     large = interpolate(pixels / 255, (96, 96), mode="bicubic").clamp_(0, 1).mul_(255).to(torch.uint8)
-    shared = {f"{photos.shape[-1]} px, milliseconds": share(photos, threads) for photos in (pixels, large)}
+    threaded = {f"{photos.shape[-1]} px, milliseconds": after_torch(photos, threads) for photos in (pixels, large)}
     torch.set_num_threads(1)
     alone = {f"{photos.shape[-1]} px, images a second": measure(photos) for photos in (pixels, large)}
-    record("views", {**alone, "after an operation of torch": shared})
+    record("views", {**alone, "after an operation of torch": threaded})
 
 
 if __name__ == "__main__":

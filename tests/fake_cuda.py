@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hardpair.data import Images
-from hardpair.views.constants import constant
+from hardpair.views.batched import constant
 
 CUDA = torch.device("cuda", 0)
 NONZERO, INDEX = torch.ops.aten.nonzero.default, torch.ops.aten.index.Tensor

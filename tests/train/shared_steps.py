@@ -16,7 +16,7 @@ from hardpair.recipes import Recipe
 from hardpair.train import gallery
 from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
-from hardpair.views import colour, geometry, randaugment, view
+from hardpair.views import batched, randaugment, view
 
 BATCH, SIZE, STEPS = 16, 32, 2
 HNPM = {
@@ -89,7 +89,7 @@ def in_parts(stepper: Stepper) -> None:
 def set_precision(dtype: torch.dtype) -> None:
     """Views keep constants in the precision of their first use."""
     torch.set_default_dtype(dtype)
-    for module in (colour, geometry, randaugment, view):
+    for module in (batched, randaugment, view):
         for thing in vars(module).values():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as tv
 
-from hardpair.views import POLICIES, Draw, augmented_view, colour, constants, geometry
+from hardpair.views import POLICIES, Draw, augmented_view, batched
+from hardpair.views.parameters import crop_boxes
 
 CLOSE = 1e-4  # far below 1/255: float against float
 sizes = st.integers(8, 40)
@@ -47,11 +48,11 @@ def test_each_colour_operation(seed, size, operation):
     whole = random_images(seed, size)
     images = whole.float() / 255
     factors = random_factors(seed + 1, len(images))
-    ours = colour.jitter(images.clone(), factors, torch.full((len(images), 1), operation))
+    ours = batched.jitter(images.clone(), factors, torch.full((len(images), 1), operation))
     numbers = factors[:, operation].tolist()
     # On uint8 torchvision also rounds the luminance that contrast and saturation then multiply, which float images do
     # not suffer; brightness and hue round once, at the end.
-    once = operation in (colour.BRIGHTNESS, colour.HUE)
+    once = operation in (batched.BRIGHTNESS, batched.HUE)
     agree(
         ours,
         [THEIRS[operation](x, f) for x, f in zip(images, numbers, strict=True)],
@@ -63,7 +64,7 @@ def test_each_colour_operation(seed, size, operation):
 @given(seed=seeds, size=sizes)
 def test_grey(seed, size):
     images = random_images(seed, size).float() / 255
-    agree(colour.grey(images), [tv.rgb_to_grayscale(x) for x in images])
+    agree(batched.grey(images), [tv.rgb_to_grayscale(x) for x in images])
 
 
 @settings(max_examples=20)
@@ -80,7 +81,7 @@ def test_jitter_in_any_order(seed):
         for index in order[n].tolist():
             changed = changed if index < 0 else THEIRS[index](changed, factors[n, index].item())
         expected.append(changed)
-    agree(colour.jitter(images.clone(), factors, order), expected)
+    agree(batched.jitter(images.clone(), factors, order), expected)
 
 
 @settings(max_examples=30)
@@ -89,25 +90,25 @@ def test_crop_flip_blur(seed, size):
     whole = random_images(seed, size)
     images = whole.float() / 255
     generator = torch.Generator().manual_seed(seed + 1)
-    boxes = torch.stack(geometry.crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0)), dim=1)
-    down = geometry.crop_positions(boxes[:, 0], boxes[:, 2], size)
-    across = geometry.crop_positions(boxes[:, 1], boxes[:, 3], size)
-    rows, columns = geometry.sampling_matrix(down, size), geometry.sampling_matrix(across, size)
+    boxes = crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0))
+    down = batched.crop_positions(boxes[:, 0], boxes[:, 2], size)
+    across = batched.crop_positions(boxes[:, 1], boxes[:, 3], size)
+    rows, columns = batched.sampling_matrix(down, size), batched.sampling_matrix(across, size)
     places = boxes.tolist()
     agree(
-        geometry.apply(images, rows, columns),
+        batched.apply(images, rows, columns),
         [tv.resized_crop(x, *box, [size, size]) for x, box in zip(images, places, strict=True)],
         [tv.resized_crop(x, *box, [size, size]) for x, box in zip(whole, places, strict=True)],
     )
-    blur = geometry.blur_matrix(size, 3, torch.full((len(images),), 1.5))
+    blur = batched.blur_matrix(size, 3, torch.full((len(images),), 1.5))
     agree(
-        geometry.apply(images, blur, blur),
+        batched.apply(images, blur, blur),
         [tv.gaussian_blur(x, [3, 3], [1.5, 1.5]) for x in images],
         [tv.gaussian_blur(x, [3, 3], [1.5, 1.5]) for x in whole],
     )
-    flipped = geometry.sampling_matrix(size - across, size)
+    flipped = batched.sampling_matrix(size - across, size)
     agree(
-        geometry.apply(images, rows @ blur, flipped @ blur),
+        batched.apply(images, rows @ blur, flipped @ blur),
         [
             tv.resized_crop(tv.gaussian_blur(tv.horizontal_flip(x), [3, 3], [1.5, 1.5]), *box, [size, size])
             for x, box in zip(images, places, strict=True)
@@ -122,11 +123,11 @@ def test_crops_of_any_size(seed, size, out):
     whole = random_images(seed, size)
     images = whole.float() / 255
     generator = torch.Generator().manual_seed(seed + 1)
-    boxes = torch.stack(geometry.crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0)), dim=1)
-    rows = geometry.shrinking_matrix(boxes[:, 0], boxes[:, 2], size, out)
-    columns = geometry.shrinking_matrix(boxes[:, 1], boxes[:, 3], size, out)
+    boxes = crop_boxes(torch.rand(len(images), 22, generator=generator), size, (0.05, 1.0))
+    rows = batched.shrinking_matrix(boxes[:, 0], boxes[:, 2], size, out)
+    columns = batched.shrinking_matrix(boxes[:, 1], boxes[:, 3], size, out)
     agree(
-        geometry.apply(images, rows, columns),
+        batched.apply(images, rows, columns),
         [tv.resized_crop(x, *box, [out, out]) for x, box in zip(images, boxes.tolist(), strict=True)],
         [tv.resized_crop(x, *box, [out, out]) for x, box in zip(whole, boxes.tolist(), strict=True)],
     )
@@ -134,14 +135,14 @@ def test_crops_of_any_size(seed, size, out):
 
 def test_wide_blur_reflects_like_torchvision():
     images = random_images(0, 24).float() / 255
-    blur = geometry.blur_matrix(24, 23, torch.full((len(images),), 2.0))
-    agree(geometry.apply(images, blur, blur), [tv.gaussian_blur(x, [23, 23], [2.0, 2.0]) for x in images])
+    blur = batched.blur_matrix(24, 23, torch.full((len(images),), 2.0))
+    agree(batched.apply(images, blur, blur), [tv.gaussian_blur(x, [23, 23], [2.0, 2.0]) for x in images])
 
 
 def test_boxes_are_spread_like_torchvisions():
     """Same mean and standard deviation of area, aspect and place over many draws."""
     torch.manual_seed(0)
-    top, left, height, width = geometry.crop_boxes(torch.rand(20_000, 22), 32, (0.2, 1.0))
+    top, left, height, width = crop_boxes(torch.rand(20_000, 22), 32, (0.2, 1.0)).unbind(1)
     theirs = [v2.RandomResizedCrop(32, scale=(0.2, 1.0)).make_params([torch.empty(3, 32, 32)]) for _ in range(5_000)]
     for name, ours in {"top": top, "left": left, "height": height, "width": width}.items():
         expected = torch.tensor([float(p[name]) for p in theirs])
@@ -160,7 +161,7 @@ def test_constants_have_the_precision_of_what_is_computed_with_them():
     torch.set_default_dtype(torch.float64)
     try:
         after = [augmented_view(images, policy, draw) for policy in policies]
-        constants.constant.cache_clear()
+        batched.constant.cache_clear()
         afresh = [augmented_view(images, policy, draw) for policy in policies]
     finally:
         torch.set_default_dtype(torch.float32)

@@ -1,19 +1,45 @@
 """Whole views and the random numbers behind them."""
 
+import hashlib
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torchvision.transforms.v2 import functional as tv
 
 from hardpair.pixels import MEAN, STD
 from hardpair.views import POLICIES, Draw, Policy, augmented_view, plain_view, two_views
-from hardpair.views.geometry import crop_boxes
-from hardpair.views.parameters import draw_parameters
+from hardpair.views.parameters import crop_boxes, draw_parameters
 from hardpair.views.view import batched_view
 
 
 def images(count: int = 12, size: int = 16) -> torch.Tensor:
     torch.manual_seed(0)
     return torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8)
+
+
+def hashed(position: int, name: str, column: int) -> float:
+    """A random number of draw.py in plain whole numbers."""
+
+    def mix(x: int) -> int:
+        x = (x ^ x >> 16) * 0x7FEB352D % 2**32
+        x = (x ^ x >> 15) * 0x846CA68B % 2**32
+        return x ^ x >> 16
+
+    words = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    own = mix((position ^ int.from_bytes(words[:4], "little")) % 2**32)
+    return (mix((own + int.from_bytes(words[4:], "little") + column * 0x9E3779B9) % 2**32) >> 8) / 2**24
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.lists(st.integers(0, 2**50), min_size=1, max_size=5))
+@settings(max_examples=30)
+def test_numbers_are_a_hash_of_seed_step_position_and_name(seed, step, positions):
+    """Bit for bit: a run that is resumed must draw what it would have drawn."""
+    numbers = Draw(seed, step, torch.tensor(positions)).within("first", "second").uniforms("colour", 4)
+    rows = [(scope, position) for scope in ("first", "second") for position in positions]
+    expected = [[hashed(at, f"{seed}/{step}/{scope}/colour", column) for column in range(4)] for scope, at in rows]
+    assert numbers.tolist() == expected
 
 
 def test_uniform_numbers_are_uniform_and_independent():
@@ -93,7 +119,7 @@ def one_by_one(
     image: torch.Tensor, policy: Policy, colours: torch.Tensor, places: torch.Tensor, size: int
 ) -> torch.Tensor:
     """The usual order, by torchvision on one image with the numbers that image drew."""
-    box = [int(v) for v in crop_boxes(places[None, :22], image.shape[-1], policy.crop)]
+    box = crop_boxes(places[None, :22], image.shape[-1], policy.crop)[0].tolist()
     # The flip before the crop: from which side a box is taken is chance in any case.
     view = tv.horizontal_flip(image / 255) if places[22] < policy.flip else image / 255
     view = tv.resized_crop(view, *box, [size, size])

@@ -1,7 +1,7 @@
 """Random numbers without state: a hash of (seed, step, position in the global batch, name).
 
-An image's numbers depend on nothing else, so they survive a resume and do not change with the number of
-processes or with what other images draw.
+The numbers of an image depend on nothing else, so they are the same after a resume, on any number of ranks, and
+whatever other images draw.
 """
 
 import hashlib
@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-
-from hardpair.views.loops import compiled_loops_on
 
 MASK = 0xFFFFFFFF
 STRIDE = 0x9E3779B9  # between the numbers of an image
@@ -41,28 +39,30 @@ class Draw:
         return replace(self, size=size)
 
     def uniforms(self, name: str, count: int) -> Tensor:
-        """``count`` numbers in [0, 1) an image, float32 (N, count)."""
-        return torch.cat([self._uniforms(f"{scope}/{name}", count) for scope in self.scopes])
+        """``count`` numbers in [0, 1) per image, float32 (N, count); the rows of one scope follow those of another."""
+        return self.several((name,), count)[0]
+
+    def several(self, names: tuple[str, ...], count: int) -> Tensor:
+        """The same for several names at once, which is faster: (names, N, count)."""
+        keys = [self._key(f"{scope}/{name}") for name in names for scope in self.scopes]
+        rows = len(self.scopes) * len(self.positions)
+        mixed = _mix(torch.stack([self.positions ^ first for first, _ in keys]))
+        own = torch.stack([words + second for words, (_, second) in zip(mixed, keys, strict=True)])
+        bits = _mix(own.view(len(names), rows, 1) + torch.arange(count, device=own.device) * STRIDE)
+        return (bits >> 8) * 2.0**-24  # 24 bits: every value is exact in float32 and below 1
 
     def shared(self, name: str, count: int) -> Tensor:
         """``count`` numbers in [0, 1) that all images of the step share, float32 (count,)."""
         return replace(self, positions=torch.zeros_like(self.positions[:1])).uniforms(name, count)[0]
 
-    def _uniforms(self, name: str, count: int) -> Tensor:
+    def _key(self, name: str) -> tuple[int, int]:
         words = hashlib.blake2b(f"{self.seed}/{self.step}{name}".encode(), digest_size=8).digest()
-        first, second = int.from_bytes(words[:4], "little"), int.from_bytes(words[4:], "little")
-        if compiled_loops_on(self.positions.device):
-            from hardpair.views.hashing import uniforms  # here, since numba takes a second to import
-
-            return torch.from_numpy(uniforms(self.positions.numpy(), count, first, second))
-        columns = torch.arange(count, device=self.positions.device) * STRIDE
-        bits = _mix(_mix(self.positions ^ first)[:, None] + (columns + second))
-        return (bits >> 8) * 2.0**-24  # 24 bits: every value is exact in float32 and below 1
+        return int.from_bytes(words[:4], "little"), int.from_bytes(words[4:], "little")
 
 
 def _mix(x: Tensor) -> Tensor:
     """Scramble 32-bit words held in int64; products wrap, the mask keeps 32 bits."""
     x = x & MASK
-    x = ((x ^ (x >> 16)) * FACTORS[0]) & MASK
-    x = ((x ^ (x >> 15)) * FACTORS[1]) & MASK
+    for shift, factor in zip((16, 15), FACTORS, strict=True):
+        x = (x ^ (x >> shift)).mul_(factor).bitwise_and_(MASK)
     return x ^ (x >> 16)

@@ -1,23 +1,132 @@
-"""The operations of colour.py and geometry.py as loops over one image, compiled by numba.
+"""Views on a CPU, image by image: everything is done to an image while it lies in the nearest cache.
 
-Planes are (3, H, W) floats in [0, 1] and change in place. Tests hold each result to that of the batched operations.
+These are the operations of batched.py as loops over one image, compiled by numba. Planes are (3, H, W) floats in [0, 1]
+and change in place. Tests compare each result with that of the batched operations.
+
+All compiled functions are in this file: numba keeps what it has compiled for the next process, and compiles again when
+the file of a function has changed, but does not see a change of another file that it calls into.
 """
 
+import functools
 import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
+import numba
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hardpair.pixels import MEAN, STD
-from hardpair.views.colour import BRIGHTNESS, CONTRAST, GREY, HUE, SATURATION
-from hardpair.views.compiling import HALF, ONE, ZERO, Floats, compiled
+from hardpair.views.batched import BRIGHTNESS, CONTRAST, GREY, HUE, SATURATION
+from hardpair.views.parameters import ViewParameters
+from hardpair.views.policies import Policy
 
+CHUNK = 1 << 15  # pixels that a thread takes at a time; for fewer, handing them over takes longer than it saves
+
+Floats = NDArray[np.float32]
+Result = TypeVar("Result")
+
+# Sums in any order, so that loops become vector instructions; no value here is infinite.
+FAST = {"contract", "reassoc", "arcp", "nsz", "nnan", "ninf"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+
+# With a whole number or a Python float numba would compute in 64 bits, half as fast.
+ZERO, ONE, TWO, HALF, LOG_ASPECT = (np.float32(number) for number in (0, 1, 2, 0.5, math.log(4 / 3)))
+NOTHING = np.full(4, -1)
 SIX = np.float32(6)
 SIXTH, THIRD, TWO_THIRDS, FIVE_SIXTHS = (np.float32(n / 6) for n in (1, 2, 4, 5))
 OF_RED, OF_GREEN, OF_BLUE = (np.float32(weight) for weight in GREY)
 LEVEL, TINY = np.float32(1 / 255), np.finfo(np.float32).tiny
 SCALE = np.array([1 / std for std in STD], dtype=np.float32)
 SHIFT = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], dtype=np.float32)
+
+
+def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int) -> Tensor:
+    """Normalised views of uint8 (N, 3, S, S), by these parameters: float (K, 3, out, out), channels last.
+
+    Where there are parameters for more than N views, the images are gone through again. Threads share the views; which
+    of them makes a view does not change it.
+    """
+    count, size, pixels = len(chosen.sigma), images.shape[-1], images.contiguous().numpy()
+    width = policy.blur_width(out if policy.crop_first else size)
+    view = torch.empty(count, out, out, 3)
+    rows = [column.numpy() for column in (view, *vars(chosen).values())]
+    threads = torch.get_num_threads()
+    parts = 1 if threads == 1 else max(1, min(count, count * size * size // CHUNK))
+    step = math.ceil(count / parts)
+
+    def make_some(first: int) -> None:
+        make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
+
+    if parts == 1:
+        make_some(0)
+    else:
+        made = _threads(threads, os.getpid()).map(make_some, range(0, count, step))
+        list(made)  # waits, and raises what a thread has raised
+    return view.permute(0, 3, 1, 2)
+
+
+@functools.cache
+def _threads(count: int, _process: int) -> ThreadPoolExecutor:
+    """Threads that stay, since starting one takes a fifth of the time that it saves; a forked process has none of them.
+
+    They are not those of torch, which Python cannot hand work to: right after an operation of torch they share the
+    cores with threads that wait for its next one (docs/speed.md).
+    """
+    return ThreadPoolExecutor(count, thread_name_prefix="views")
+
+
+def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Compile a function, and keep the result for the next process where there is a place for it."""
+    try:
+        kept: Callable[..., Result] = numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # neither the package's folder nor the user's can be written
+        kept = numba.njit(**OPTIONS)(function)
+    return kept
+
+
+@compiled
+def choose(
+    colours: Floats,  # (N, 10 or more) random numbers, and
+    places: Floats,  # (N, 26)
+    factors: Floats,  # (2, 4): the lowest, and how far the highest is from it
+    crop: Floats,  # (2,): of the area, the same two
+    blur_sigma: Floats,  # (2,)
+    shares: Floats,  # (5,) of images: jittered, flipped, blurred, grey, solarised
+    size: int,
+) -> tuple[NDArray[Any], ...]:
+    """The fields of ViewParameters in order: as in parameters.py, where this takes 2 % of the demo's step in torch."""
+    count = len(colours)
+    order, box = np.empty((count, 4), np.int64), np.empty((count, 4), np.int64)
+    chosen, sigma = np.empty((count, 4), np.float32), np.zeros(count, np.float32)
+    for n in range(count):
+        chosen[n] = factors[0] + factors[1] * colours[n, :4]
+        order[n] = np.argsort(colours[n, 4:8]) if colours[n, 8] < shares[0] else NOTHING
+        _crop(places[n], crop, size, box[n])
+        if places[n, 23] < shares[2]:
+            sigma[n] = blur_sigma[0] + blur_sigma[1] * places[n, 24]
+    flipped, grey, solarised = places[:, 22] < shares[1], colours[:, 9] < shares[3], places[:, 25] < shares[4]
+    return chosen, order, box, flipped, sigma, grey, solarised
+
+
+@compiled
+def _crop(numbers: Floats, area: Floats, size: int, box: NDArray[np.int64]) -> None:
+    """See crop_boxes in parameters.py."""
+    height = width = size
+    for k in range(10):
+        pixels = np.float32(size * size) * (area[0] + area[1] * numbers[k])
+        ratio = np.exp((TWO * numbers[10 + k] - ONE) * LOG_ASPECT)
+        down, across = int(np.rint(np.sqrt(pixels / ratio))), int(np.rint(np.sqrt(pixels * ratio)))
+        if 0 < across <= size and 0 < down <= size:
+            height, width = down, across
+            break
+    box[0] = int(numbers[20] * np.float32(size - height + 1))
+    box[1] = int(numbers[21] * np.float32(size - width + 1))
+    box[2], box[3] = height, width
 
 
 @compiled
@@ -35,7 +144,7 @@ def make_views(
     blur_width: int,
     crop_first: bool,
 ) -> None:
-    """Make K views, of the image ``first`` and those after it; the parameters are those of parameters.py."""
+    """Make K views, of the image ``first`` and those after it; the rest are the fields of ViewParameters, in order."""
     size, out = images.shape[2], views.shape[1]
     image, view = np.empty((3, size, size), np.float32), np.empty((3, out, out), np.float32)
     stretched = np.empty((out, size), np.float32)
@@ -112,7 +221,7 @@ def _blend(planes: Floats, other: Floats, factor: np.float32) -> None:
 
 @compiled
 def _hue(planes: Floats, shift: np.float32) -> None:
-    """See colour.py for the formula."""
+    """See batched.py for the formula."""
     red, green, blue = planes[0], planes[1], planes[2]
     for i in range(red.size):
         r, g, b = red[i], green[i], blue[i]
@@ -169,7 +278,7 @@ def _stretch(plane: Floats, first: NDArray[np.int64], weights: Floats, stretched
 def _looks(start: int, length: int, size: int, out: int) -> tuple[NDArray[np.int64], Floats]:
     """The first pixel that each of ``out`` pixels looks at, and the weights (K, out) of that one and the next.
 
-    For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in geometry.py. K is 2 or
+    For a crop of [start, start + length) of an axis of ``size`` pixels, like shrinking_matrix in batched.py. K is 2 or
     more, as images have at least 8 pixels a side.
     """
     step = np.float32(length / out)

@@ -23,6 +23,10 @@ class Policy:
     randaugment: bool = False
     crop_first: bool = True  # as everybody does; off, colours come first, as in the HNPM paper
 
+    def blur_width(self, size: int) -> int:
+        """Pixels that a blur of an image of ``size`` pixels looks at."""
+        return self.blur_kernel or max(3, size // 20 * 2 + 1)
+
 
 PAPER = Policy(
     crop=(0.8, 1.0),

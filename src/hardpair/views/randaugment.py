@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from hardpair.views.colour import grey
-from hardpair.views.constants import constant
+from hardpair.views.batched import constant, grey
 from hardpair.views.draw import Draw
 
 FILL = (124, 116, 104)  # ImageNet's mean colour in 8-bit levels: what is seen beyond the border of a moved image

@@ -1,4 +1,8 @@
-"""Turn a uint8 batch into a view, each image with its own random parameters."""
+"""Turn a uint8 batch into a view, each image with its own random parameters.
+
+Views have two forms: operations on the whole batch, on any device (batched.py), and on a CPU loops that numba compiles
+(kernels.py), which are several times as fast (docs/speed.md). Tests compare the two with each other.
+"""
 
 import threading
 from collections.abc import Callable
@@ -8,11 +12,10 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from hardpair.pixels import MEAN, STD
-from hardpair.views import colour, geometry
-from hardpair.views.constants import constant
+from hardpair.views import batched
+from hardpair.views.batched import constant
 from hardpair.views.draw import Draw
-from hardpair.views.loops import compiled_loops_on
-from hardpair.views.parameters import Parameters, blur_width, draw_parameters
+from hardpair.views.parameters import ViewParameters, draw_parameters, has_kernels
 from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
 
@@ -34,15 +37,14 @@ def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
     """
     size = images.shape[-1]
     chosen, out = draw_parameters(policy, draw, size), draw.size or size
-    if compiled_loops_on(images.device) and not policy.randaugment:
-        from hardpair.views.fused import fused_view  # here, since numba takes a second to import
+    if has_kernels(images.device) and not policy.randaugment:
+        from hardpair.views.kernels import kernel_view  # here, since numba takes a second to import
 
-        width = blur_width(policy, out if policy.crop_first else size)
-        return fused_view(images, chosen, out, width, crop_first=policy.crop_first)
+        return kernel_view(images, policy, chosen, out)
     return batched_view(images, policy, draw, chosen, out)
 
 
-def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: Parameters, out: int) -> Tensor:
+def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: ViewParameters, out: int) -> Tensor:
     """The same on any device, by operations on the whole batch."""
     view = torch.cat([images] * len(draw.scopes)) / 255
     if not policy.crop_first:
@@ -81,44 +83,44 @@ def two_views(
 # Which images have an operation is asked of the device, and waited for: only where the policy has it at all.
 
 
-def _jitter(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
-    return colour.jitter(view, chosen.factors, chosen.order) if policy.jitter else view
+def _jitter(view: Tensor, policy: Policy, chosen: ViewParameters) -> Tensor:
+    return batched.jitter(view, chosen.factors, chosen.order) if policy.jitter else view
 
 
-def _grey(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+def _grey(view: Tensor, policy: Policy, chosen: ViewParameters) -> Tensor:
     if policy.grey:
         rows = chosen.grey.nonzero()[:, 0]
-        view[rows] = colour.grey(view[rows]).expand(-1, 3, -1, -1)
+        view[rows] = batched.grey(view[rows]).expand(-1, 3, -1, -1)
     return view
 
 
-def _place(view: Tensor, chosen: Parameters, out: int) -> Tensor:
+def _place(view: Tensor, chosen: ViewParameters, out: int) -> Tensor:
     """Flip and crop in one pair of matrix products."""
     size, flipped = view.shape[-1], chosen.flipped[:, None]
     top, left, height, width = chosen.box.unbind(1)
     if out == size:
-        down, across = geometry.crop_positions(top, height, size), geometry.crop_positions(left, width, size)
-        rows = geometry.sampling_matrix(down, size)  # (N, S, S)
-        columns = geometry.sampling_matrix(torch.where(flipped, size - across, across), size)
+        down, across = batched.crop_positions(top, height, size), batched.crop_positions(left, width, size)
+        rows = batched.sampling_matrix(down, size)  # (N, S, S)
+        columns = batched.sampling_matrix(torch.where(flipped, size - across, across), size)
     else:
-        rows = geometry.shrinking_matrix(top, height, size, out)  # (N, T, S)
-        columns = geometry.shrinking_matrix(left, width, size, out)
+        rows = batched.shrinking_matrix(top, height, size, out)  # (N, T, S)
+        columns = batched.shrinking_matrix(left, width, size, out)
         columns = torch.where(flipped[:, :, None], columns.flip(2), columns)
-    return geometry.apply(view, rows, columns)
+    return batched.apply(view, rows, columns)
 
 
-def _blur(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+def _blur(view: Tensor, policy: Policy, chosen: ViewParameters) -> Tensor:
     if policy.blur:
         rows, size = chosen.sigma.nonzero()[:, 0], view.shape[-1]
-        matrix = geometry.blur_matrix(size, blur_width(policy, size), chosen.sigma[rows])
-        view[rows] = geometry.apply(view[rows], matrix, matrix)
+        matrix = batched.blur_matrix(size, policy.blur_width(size), chosen.sigma[rows])
+        view[rows] = batched.apply(view[rows], matrix, matrix)
     return view
 
 
-def _solarise(view: Tensor, policy: Policy, chosen: Parameters) -> Tensor:
+def _solarise(view: Tensor, policy: Policy, chosen: ViewParameters) -> Tensor:
     if policy.solarise:
         rows = chosen.solarised.nonzero()[:, 0]
-        view[rows] = colour.solarise(view[rows])
+        view[rows] = batched.solarise(view[rows])
     return view
 
 

@@ -1,6 +1,8 @@
-"""Views made image by image are those made by operations on the batch."""
+"""Views by the compiled kernels are those made by operations on the batch."""
 
-import sys
+import functools
+import multiprocessing
+import os
 import threading
 from dataclasses import replace
 
@@ -9,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardpair.views import POLICIES, Draw, augmented_view, fused, loops, team
-from hardpair.views.parameters import Parameters, blur_width, draw_parameters
+from hardpair.views import POLICIES, Draw, augmented_view, kernels, parameters
+from hardpair.views.parameters import ViewParameters, draw_parameters
 from hardpair.views.view import batched_view
 
 CLOSE = 1e-4  # of normalised values, a 150th of an 8-bit level: places in an image are float32, and colours stretch
@@ -33,7 +35,7 @@ def photos(seed: int, count: int, size: int) -> torch.Tensor:
 def test_every_policy_at_every_size(name, seed, size, share):
     images, policy, out = photos(seed, 12, size), POLICIES[name], max(1, round(share * size))
     draw = Draw(seed, 1, torch.arange(12), size=out)
-    if policy.blur and blur_width(policy, out if policy.crop_first else size) // 2 >= out:
+    if policy.blur and policy.blur_width(out if policy.crop_first else size) // 2 >= out:
         return  # more reflections than pixels: torchvision refuses it, too
     ours = augmented_view(images, policy, draw)
     theirs = batched_view(images, policy, draw, draw_parameters(policy, draw, size), out)
@@ -54,7 +56,7 @@ def test_parameters_beyond_any_policy(seed):
     factors = torch.rand(8, 4, generator=generator) * 3
     factors[0], factors[1] = 0, torch.tensor([1.0, 1.0, 1.0, 0.0])
     box = torch.tensor([[0, 0, 16, 16], [15, 15, 1, 1], [0, 15, 16, 1], [3, 4, 5, 9]]).repeat(2, 1)
-    chosen = Parameters(
+    chosen = ViewParameters(
         factors=factors,
         order=order,
         box=box,
@@ -69,65 +71,61 @@ def test_parameters_beyond_any_policy(seed):
         for out in (16, 11, 5):
             if crop_first and out == 5:
                 policy = replace(policy, blur_kernel=7)
-            width = blur_width(policy, out)
-            ours = fused.fused_view(images, chosen, out, width, crop_first=crop_first)
+            ours = kernels.kernel_view(images, policy, chosen, out)
             theirs = batched_view(images, policy, Draw(0, 0, torch.arange(8)), chosen, out)
             torch.testing.assert_close(ours, theirs, rtol=0, atol=CLOSE)
 
 
-@pytest.fixture(params=["torch's threads", "threads of our own"] if sys.platform == "linux" else ["threads of our own"])
-def threads(request, monkeypatch):
-    """Both ways of sharing a batch, however small it is; torch has GNU's OpenMP on Linux alone."""
-    monkeypatch.setattr(fused, "WORTH_A_THREAD", 1)
-    if request.param == "threads of our own":
-        monkeypatch.setattr(team, "_torchs_threads", lambda: None)
-    else:
-        assert team._torchs_threads() is not None
+@pytest.fixture
+def set_threads(monkeypatch):
+    """Sets the number of threads of torch, for one test; each takes one view at a time."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(kernels, "CHUNK", 1)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("threads")
-def test_threads_share_the_batch_and_change_nothing():
-    images, draw = photos(0, 50, 24), Draw(3, 1, torch.arange(50))
-    threads = torch.get_num_threads()
+def test_threads_share_the_batch_and_change_nothing(set_threads, monkeypatch):
+    images, draw, used = photos(0, 50, 24), Draw(3, 1, torch.arange(50)), set()
+    real = kernels.make_views
+    monkeypatch.setattr(kernels, "make_views", lambda *rows: (used.add(threading.get_ident()), real(*rows)))
     views = []
-    try:
-        for count in (1, 2, 3, 7):
-            torch.set_num_threads(count)
-            views.append(augmented_view(images, POLICIES["simclr"], draw))
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2, 3, 7):
+        set_threads(count)
+        views.append(augmented_view(images, POLICIES["simclr"], draw))
     assert all(torch.equal(views[0], other) for other in views[1:])
+    assert len(used) > 1
 
 
-@pytest.mark.usefixtures("threads")
-def test_a_fault_in_a_thread_is_not_lost(monkeypatch):
+def test_a_fault_in_a_thread_is_not_lost(set_threads, monkeypatch):
     def fail(*arrays):
         raise ValueError("no such view")
 
-    monkeypatch.setattr(fused, "make_views", fail)
+    set_threads(2)
+    monkeypatch.setattr(kernels, "make_views", fail)
     with pytest.raises(ValueError, match="no such view"):
         augmented_view(photos(0, 8, 8), POLICIES["crop"], Draw(0, 0, torch.arange(8)))
 
 
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("parts", [1, 2, 5])
-def test_every_part_is_done_once_and_by_several_threads(parts):
-    """All wait for all: with fewer threads than parts this would not end."""
-    done, together = [], threading.Barrier(parts)
-
-    def work(part):
-        together.wait(timeout=20)
-        done.append((part, threading.get_ident()))
-
-    team.share(work, parts)
-    assert sorted(part for part, _ in done) == list(range(parts))
-    assert len({thread for _, thread in done}) == parts
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, as there are threads
+def test_a_forked_process_has_threads_of_its_own(set_threads):
+    """Those of its parent are not there, and waiting for them would never end."""
+    set_threads(2)
+    chosen = draw_parameters(POLICIES["crop"], Draw(0, 0, torch.arange(8)), 8)
+    make = functools.partial(kernels.kernel_view, photos(0, 8, 8), POLICIES["crop"], chosen, 8)
+    make()
+    child = multiprocessing.get_context("fork").Process(target=make)
+    child.start()
+    child.join(timeout=60)
+    child.kill()
+    assert child.exitcode == 0
 
 
 def test_without_numba_views_are_the_same(monkeypatch):
     images, draw = photos(0, 20, 24), Draw(3, 1, torch.arange(20), size=18)
     with_it = augmented_view(images, POLICIES["balanced"], draw)
-    monkeypatch.setattr(loops, "HAS_NUMBA", False)
+    monkeypatch.setattr(parameters, "HAS_NUMBA", False)
     torch.testing.assert_close(augmented_view(images, POLICIES["balanced"], draw), with_it, rtol=0, atol=CLOSE)
 
 
@@ -136,26 +134,14 @@ def test_without_numba_views_are_the_same(monkeypatch):
 @given(seed=st.integers(0, 1000), size=st.integers(1, 300))
 def test_what_is_chosen_is_the_same(name, seed, size):
     draw = Draw(seed, 2, torch.arange(500)).within("first", "second")
-    in_a_loop = vars(draw_parameters(POLICIES[name], draw, size))
+    by_kernel = vars(draw_parameters(POLICIES[name], draw, size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops, "HAS_NUMBA", False)
+        patch.setattr(parameters, "HAS_NUMBA", False)
         in_a_batch = vars(draw_parameters(POLICIES[name], draw, size))
-    for field, ours in in_a_loop.items():
+    for field, ours in by_kernel.items():
         theirs = in_a_batch[field]
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), field
-        if field == "box":  # a side may lie on the edge between two pixels, to a rounding of single precision
+        if field == "box":  # a side may lie on the edge between two pixels, up to floating-point rounding
             assert (ours != theirs).any(1).float().mean() <= 0.001
         else:
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
-
-
-@given(
-    st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.lists(st.integers(0, 2**50), min_size=1), st.integers(1, 40)
-)
-@settings(max_examples=50)
-def test_random_numbers_are_the_same_to_the_bit(seed, step, positions, count):
-    draw = Draw(seed, step, torch.tensor(positions)).within("first", "second")
-    with_it = draw.uniforms("colour", count)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops, "HAS_NUMBA", False)
-        assert torch.equal(draw.uniforms("colour", count), with_it)
