@@ -7,7 +7,8 @@ import pytest
 from noise_photos import write_photos
 from small_sweeps import SEEDS, ablate_words, compare_words
 
-from hardpair import cli
+from hardpair.cli.compare import main as compare
+from hardpair.cli.ablate import main as ablate
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,7 @@ def photos(tmp_path_factory):
 def compared(photos, tmp_path_factory):
     """A comparison that no test changes."""
     out = tmp_path_factory.mktemp("compare")
-    (out / "said.txt").write_text(_said(cli.compare, compare_words(photos, out), tmp_path_factory))
+    (out / "said.txt").write_text(_said(compare, compare_words(photos, out), tmp_path_factory))
     return out
 
 
@@ -27,7 +28,7 @@ def compared(photos, tmp_path_factory):
 def ablated(photos, tmp_path_factory):
     """The ablation of mining, in a folder that no test changes."""
     out = tmp_path_factory.mktemp("ablate")
-    (out / "mining.txt").write_text(_said(cli.ablate, ablate_words("mining", photos, out), tmp_path_factory))
+    (out / "mining.txt").write_text(_said(ablate, ablate_words("mining", photos, out), tmp_path_factory))
     return out
 
 
@@ -37,7 +38,7 @@ def ablated_all(photos, ablated, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         draw_nothing(patch)
         for which in SEEDS.keys() - {"mining"}:
-            said = _said(cli.ablate, ablate_words(which, photos, ablated), tmp_path_factory)
+            said = _said(ablate, ablate_words(which, photos, ablated), tmp_path_factory)
             (ablated / f"{which}.txt").write_text(said)
     return ablated
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from small_sweeps import METHODS, compare_words
 
-from hardpair import cli
+from hardpair.cli.compare import main as compare
 from hardpair.errors import UserError
 
 
@@ -26,7 +26,7 @@ def result(content):
 def test_nothing_is_trained_that_is_known(compared, photos, tmp_path, capsys):
     known = shutil.copy(compared / "compare.json", tmp_path / "earlier.json")
     out = tmp_path / "out"
-    assert cli.compare(compare_words(photos, out, "--known", str(known))) == 0
+    assert compare(compare_words(photos, out, "--known", str(known))) == 0
     assert {path.name for path in out.iterdir()} == {"compare.json", "table.md"}
     ours, theirs = (json.loads((folder / "compare.json").read_text()) for folder in (out, compared))
     for row in ours["rows"]:
@@ -44,9 +44,9 @@ def test_what_is_not_known_is_done(compared, photos, tmp_path):
     """Another seed; and what is known from a file that knew it from another keeps its source."""
     out, again = tmp_path / "out", tmp_path / "again"
     more = ["--methods", "simclr", "--seeds", "3"]
-    assert cli.compare(compare_words(photos, out, *more, "--known", str(compared / "compare.json"))) == 0
+    assert compare(compare_words(photos, out, *more, "--known", str(compared / "compare.json"))) == 0
     assert [path.name for path in out.iterdir() if path.is_dir()] == ["simclr-b1-s2"]
-    assert cli.compare(compare_words(photos, again, *more, "--known", str(out / "compare.json"))) == 0
+    assert compare(compare_words(photos, again, *more, "--known", str(out / "compare.json"))) == 0
     (row,) = json.loads((again / "compare.json").read_text())["rows"]
     sources = [seed["source"].split("/compare.json")[0] for seed in row["seeds"]]
     assert sources == [str(compared), str(compared), str(out)]
@@ -64,7 +64,7 @@ def test_another_recipe_is_not_known(compared, photos, tmp_path):
 
     known = changed(compared, tmp_path / "known.json", other_recipes)
     out = tmp_path / "out"
-    assert cli.compare(compare_words(photos, out, "--methods", "hnpm", "--seeds", "1", *known)) == 0
+    assert compare(compare_words(photos, out, "--methods", "hnpm", "--seeds", "1", *known)) == 0
     assert (out / "hnpm-b1-s0" / "encoder.safetensors").is_file()
     assert "Known from" not in (out / "table.md").read_text()
 
@@ -86,13 +86,13 @@ def test_another_recipe_is_not_known(compared, photos, tmp_path):
 def test_files_that_are_of_something_else(compared, photos, tmp_path, change, said):
     known = changed(compared, tmp_path / "known.json", change)
     with pytest.raises(UserError, match=said):
-        cli.compare(compare_words(photos, tmp_path / "out", *known))
+        compare(compare_words(photos, tmp_path / "out", *known))
     assert not (tmp_path / "out").exists()
 
 
 def test_no_such_file(photos, tmp_path):
     with pytest.raises(UserError, match=r"nowhere.json: No such file or directory; give the compare.json"):
-        cli.compare(compare_words(photos, tmp_path / "out", "--known", str(tmp_path / "nowhere.json")))
+        compare(compare_words(photos, tmp_path / "out", "--known", str(tmp_path / "nowhere.json")))
     (tmp_path / "text.json").write_text("{")
     with pytest.raises(UserError, match=r"is no compare\.json"):
-        cli.compare(compare_words(photos, tmp_path / "out", "--known", str(tmp_path / "text.json")))
+        compare(compare_words(photos, tmp_path / "out", "--known", str(tmp_path / "text.json")))

@@ -11,7 +11,9 @@ import torch
 from interruption import interrupt_at
 from small_sweeps import END, METHODS, STEPS, ablate_words, compare_words, read_lines, stamps, top1
 
-from hardpair import cli
+from hardpair.cli.compare import main as compare
+from hardpair.cli.ablate import main as ablate
+from hardpair.cli.arguments import parse
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.sweep.compare import comparison_variants
@@ -51,7 +53,7 @@ def interrupt_evaluation(patch):
 def test_the_same_comparison_again_runs_nothing(compared, photos, tmp_path, capsys):
     out = shutil.copytree(compared, tmp_path / "out")
     before = stamps(out)
-    assert cli.compare(compare_words(photos, out)) == 0
+    assert compare(compare_words(photos, out)) == 0
     assert stamps(out) == before
     said = capsys.readouterr().out
     assert said.count("done before") == 4
@@ -61,7 +63,7 @@ def test_the_same_comparison_again_runs_nothing(compared, photos, tmp_path, caps
 def test_the_same_ablation_again_runs_nothing(ablated, photos, tmp_path, capsys):
     out = shutil.copytree(ablated, tmp_path / "out")
     before = stamps(out)
-    assert cli.ablate(ablate_words("mining", photos, out)) == 0
+    assert ablate(ablate_words("mining", photos, out)) == 0
     assert stamps(out) == before
     assert capsys.readouterr().out.count("done before") == 4
 
@@ -74,9 +76,9 @@ def test_stopped_in_training_goes_on_without_repeating(compared, photos, tmp_pat
 
     with monkeypatch.context() as patch:
         interrupt_at(patch, 1)
-        assert cli.compare(compare_words(photos, out)) == 128 + signal.SIGINT
+        assert compare(compare_words(photos, out)) == 128 + signal.SIGINT
     assert capsys.readouterr().out.endswith("stopped; the same command goes on from there\n")
-    assert cli.compare(compare_words(photos, out)) == 0
+    assert compare(compare_words(photos, out)) == 0
     assert "resuming" in capsys.readouterr().out
     assert {path: stamp for path, stamp in stamps(out).items() if path in before} == before
     ours, theirs = (folder / "simclr-b1-s0" for folder in (out, compared))
@@ -94,10 +96,10 @@ def test_stopped_between_two_evaluations_goes_on_without_repeating(ablated, phot
 
     with monkeypatch.context() as patch:
         interrupt_at(patch, STEPS + 2)
-        assert cli.ablate(ablate_words("mining", photos, out)) == 128 + signal.SIGINT
+        assert ablate(ablate_words("mining", photos, out)) == 128 + signal.SIGINT
     assert capsys.readouterr().out.endswith("stopped; the same command goes on from there\n")
     assert evaluated(run) == [("knn", STEPS), ("linear", STEPS)]
-    assert cli.ablate(ablate_words("mining", photos, out)) == 0
+    assert ablate(ablate_words("mining", photos, out)) == 0
     assert f"resuming {run} at step {STEPS + 3} of {END}" in capsys.readouterr().out
     assert {path: stamp for path, stamp in stamps(out).items() if path in before} == before
     same_end(run, ablated / "no-mining-s0")
@@ -107,7 +109,7 @@ def test_stopped_between_two_evaluations_goes_on_without_repeating(ablated, phot
 def test_stopped_while_evaluating_keeps_the_run(photos, tmp_path, monkeypatch):
     out = tmp_path / "out"
     interrupt_evaluation(monkeypatch)
-    assert cli.compare(compare_words(photos, out)) == 128 + signal.SIGTERM
+    assert compare(compare_words(photos, out)) == 128 + signal.SIGTERM
     assert json.loads((out / "compare.json").read_text())["runs_done"] == 1
     text = (out / "table.md").read_text()
     assert "1 of 4 runs so far" in text
@@ -122,10 +124,10 @@ def test_stopped_while_evaluating_on_the_way_keeps_the_scores(ablated, photos, t
     out = tmp_path / "out"
     one_seed = ablate_words("mining", photos, out, "--seeds", "1")
     interrupt_evaluation(monkeypatch)
-    assert cli.ablate(one_seed) == 128 + signal.SIGTERM
+    assert ablate(one_seed) == 128 + signal.SIGTERM
     assert evaluated(out / "base-s0") == [("knn", STEPS), ("linear", STEPS)]
     assert not (out / "mining.md").exists()
-    assert cli.ablate(one_seed) == 128 + signal.SIGTERM
+    assert ablate(one_seed) == 128 + signal.SIGTERM
     same_end(out / "base-s0", ablated / "base-s0")
     text = (out / "mining.md").read_text()
     assert "1 of 2 runs so far" in text
@@ -148,10 +150,10 @@ def test_killed_before_it_was_evaluated_is_evaluated_first(ablated_all, photos, 
     with monkeypatch.context() as patch:
         patch.setattr("hardpair.sweep.run_scores.evaluate_run", cut)
         with pytest.raises(KeyboardInterrupt):
-            cli.ablate(ablate_words("gradient", photos, out))
+            ablate(ablate_words("gradient", photos, out))
     first = (ablated_all / "base-s0" / "scores.jsonl").read_text().splitlines(keepends=True)[0]
     (out / "base-s0" / "scores.jsonl").write_text(first)
-    assert cli.ablate(ablate_words("gradient", photos, out)) == 0
+    assert ablate(ablate_words("gradient", photos, out)) == 0
     same_end(out / "base-s0", ablated_all / "base-s0")
 
 
@@ -159,7 +161,7 @@ def test_validation_evaluates_again_but_does_not_train_again(compared, photos, t
     out = shutil.copytree(compared, tmp_path / "out")
     encoder = (out / "hnpm-b1-s0" / "encoder.safetensors").stat().st_mtime_ns
     more = ["--on", "validation", "--methods", "hnpm", "--seeds", "1"]
-    assert cli.compare(compare_words(photos, out, *more)) == 0
+    assert compare(compare_words(photos, out, *more)) == 0
     assert (out / "hnpm-b1-s0" / "encoder.safetensors").stat().st_mtime_ns == encoder
     score = read_lines(out / "hnpm-b1-s0" / "scores.jsonl")[-1]
     assert (score["protocol"], score["on"]) == ("linear", "validation")
@@ -171,7 +173,7 @@ def test_what_was_not_evaluated_in_time_is_told_and_not_trained_again(ablated, p
     """Validation is asked for afterwards: the end can still be evaluated, earlier epochs cannot."""
     out = shutil.copytree(ablated, tmp_path / "out")
     encoder = (out / "base-s0" / "encoder.safetensors").stat().st_mtime_ns
-    assert cli.ablate(ablate_words("mining", photos, out, "--on", "validation", "--seeds", "1")) == 0
+    assert ablate(ablate_words("mining", photos, out, "--on", "validation", "--seeds", "1")) == 0
     assert (out / "base-s0" / "encoder.safetensors").stat().st_mtime_ns == encoder
     score = read_lines(out / "base-s0" / "scores.jsonl")[-1]
     assert (score["protocol"], score["on"], score["step"]) == ("linear", "validation", END)
@@ -188,8 +190,8 @@ def test_few_labels_are_added_to_what_is_there(compared, photos, tmp_path, capsy
     """Each share of the labels is fine-tuned with once; what was evaluated before is not evaluated again."""
     out = shutil.copytree(compared, tmp_path / "out")
     file, more = out / "hnpm-b1-s0" / "scores.jsonl", ["--methods", "hnpm", "--seeds", "1"]
-    assert cli.compare(compare_words(photos, out, *more, "--labels", ".2")) == 0
-    assert cli.compare(compare_words(photos, out, *more, "--labels", ".1", ".2")) == 0
+    assert compare(compare_words(photos, out, *more, "--labels", ".2")) == 0
+    assert compare(compare_words(photos, out, *more, "--labels", ".1", ".2")) == 0
     scores = read_lines(file)
     semi = {score["settings"]["labels"]: score for score in scores if score["protocol"] == "semi"}
     assert [score["protocol"] for score in scores] == ["knn", "linear", "semi", "semi"]
@@ -225,7 +227,7 @@ def test_scores_of_another_kind_are_not_taken(compared, photos, tmp_path):
 
 
 def runs_done(photos: Path, out: Path, facts: dict[str, object], *more: str) -> int:
-    options = cli.parse(Compare, compare_words(photos, out, *more), "hardpair compare")
+    options = parse(Compare, compare_words(photos, out, *more), "hardpair compare")
     variants = comparison_variants(options, dict.fromkeys(METHODS, 1.0))
     scores = RunScores(facts, options.on, options.data_root, torch.device("cpu"), options.labels)
     jobs = plan_jobs(variants, seeds=options.seeds, out=out, images=300)
@@ -236,7 +238,7 @@ def test_other_settings_in_the_same_place_are_refused(compared, photos, tmp_path
     out = shutil.copytree(compared, tmp_path / "out")
     before = stamps(out)
     with pytest.raises(UserError, match="batch_size was 25 and is now 24"):
-        cli.compare(compare_words(photos, out, "--batch-size", "24"))
+        compare(compare_words(photos, out, "--batch-size", "24"))
     assert stamps(out) == before
 
 
@@ -245,6 +247,6 @@ def test_another_recipe_in_the_same_place_is_refused_before_anything_runs(ablate
     shutil.rmtree(out / "base-s0")  # which would be the first to run
     before = stamps(out)
     with pytest.raises(UserError, match=r"no-mining-s0: .* epochs was 2 and is now 3; .* --out"):
-        cli.ablate(ablate_words("mining", photos, out, "--epochs", "3"))
+        ablate(ablate_words("mining", photos, out, "--epochs", "3"))
     assert stamps(out) == before
     assert not (out / "base-s0").exists()

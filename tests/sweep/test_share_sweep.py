@@ -11,7 +11,7 @@ import pytest
 from small_sweeps import compare_words, read_lines
 from together import SERVER
 
-from hardpair import cli
+from hardpair.cli.compare import main as compare
 
 NAMES = [f"{method}-b1-s{seed}" for seed in range(2) for method in ("hnpm", "simclr")]
 
@@ -19,7 +19,7 @@ NAMES = [f"{method}-b1-s{seed}" for seed in range(2) for method in ("hnpm", "sim
 def one_of_two(photos: Path, out: Path, cache: Path, said: Path) -> None:
     os.environ["HARDPAIR_CACHE"] = str(cache)
     with said.open("w") as file, contextlib.redirect_stdout(file):
-        assert cli.compare(compare_words(photos, out, "--threads", "1")) == 0
+        assert compare(compare_words(photos, out, "--threads", "1")) == 0
 
 
 @pytest.mark.slow
@@ -58,6 +58,6 @@ def test_waits_for_a_run_that_another_process_is_at(compared, photos, tmp_path, 
             lock.close()
 
         monkeypatch.setattr("hardpair.sweep.runner.time.sleep", other_finishes)
-        assert cli.compare(compare_words(photos, out)) == 0
+        assert compare(compare_words(photos, out)) == 0
     said = [line for line in capsys.readouterr().out.splitlines() if "[2/4]" in line]
     assert [line.split("image)")[1] for line in said] == [": another process is at it", ": done elsewhere"]

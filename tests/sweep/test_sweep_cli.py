@@ -8,6 +8,8 @@ from PIL import Image
 from small_sweeps import ablate_words, compare_words
 
 from hardpair import cli
+from hardpair.cli.compare import main as compare
+from hardpair.cli.ablate import main as ablate
 from hardpair.errors import UserError
 
 COMPARE_MISTAKES = [
@@ -63,8 +65,8 @@ def test_images_without_labels_are_refused_before_any_training(tmp_path):
     for number in range(9):
         Image.new("RGB", (16, 16), (20 * number, 0, 0)).save(flat / f"{number}.png")
     with pytest.raises(UserError, match=r"test split|no labels"):
-        cli.compare(compare_words(flat, out))
-    for verb, words in ((cli.compare, compare_words(flat, out)), (cli.ablate, ablate_words("tau", flat, out))):
+        compare(compare_words(flat, out))
+    for verb, words in ((compare, compare_words(flat, out)), (ablate, ablate_words("tau", flat, out))):
         with pytest.raises(UserError, match="no labels to evaluate"):
             verb([*words, "--on", "validation"])
     assert not out.exists()
@@ -87,8 +89,8 @@ def test_the_figure_is_a_picture(request, sweep, stem):
 @pytest.mark.parametrize(
     ("verb", "parts"),
     [
-        (cli.compare, ("--unit", "forwards", "Ctrl-C", "hardpair compare --methods all", "runs/compare")),
-        (cli.ablate, ("tau", "mining", "gradient", "--points", "Ctrl-C", "Table 7", "runs/ablate")),
+        (compare, ("--unit", "forwards", "Ctrl-C", "hardpair compare --methods all", "runs/compare")),
+        (ablate, ("tau", "mining", "gradient", "--points", "Ctrl-C", "Table 7", "runs/ablate")),
     ],
 )
 def test_help_teaches(capsys, verb, parts):

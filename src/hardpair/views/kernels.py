@@ -75,7 +75,7 @@ def _threads(count: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay, since starting one takes a fifth of the time that it saves; a forked process has none of them.
 
     They are not those of torch, which Python cannot hand work to: right after an operation of torch they share the
-    cores with threads that wait for its next one (docs/speed.md).
+    cores with threads that wait for its next one (docs/explanation/speed.md).
     """
     return ThreadPoolExecutor(count, thread_name_prefix="views")
 

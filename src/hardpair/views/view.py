@@ -1,7 +1,7 @@
 """Turn a uint8 batch into a view, each image with its own random parameters.
 
 Views have two forms: operations on the whole batch, on any device (batched.py), and on a CPU loops that numba compiles
-(kernels.py), which are several times as fast (docs/speed.md). Tests compare the two with each other.
+(kernels.py), which are several times as fast (docs/explanation/speed.md). Tests compare the two with each other.
 """
 
 import threading
