@@ -16,11 +16,11 @@ import tyro
 from record import record
 
 from hardpair.data.transfer import MissingSetError, open_transfer
-from hardpair.evaluate.context import Context, Settings
+from hardpair.evaluate.context import Context
 from hardpair.evaluate.features import features_of, outputs
 from hardpair.evaluate.transfer import transfer_tasks
 from hardpair.models import Encoder, build_encoder, load_encoder
-from hardpair.options import Transferred
+from hardpair.protocol_settings import Settings, Transferred
 
 CPU = torch.device("cpu")
 

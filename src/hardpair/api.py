@@ -17,13 +17,14 @@ from torch import Tensor
 from hardpair import distributed, train
 from hardpair.data import open_images
 from hardpair.errors import UserError, nearest
-from hardpair.evaluate import Settings, evaluate_run
+from hardpair.evaluate import evaluate_run
 from hardpair.evaluate.features import features_of
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
-from hardpair.recipes import Recipe, find_recipe, method_settings, with_method
+from hardpair.protocol_settings import refuse_unused, settings_from
+from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_method
 from hardpair.report import write_report
 from hardpair.train.parallel import process_group
 
@@ -59,28 +60,46 @@ class Run:
         data: Folder | None = None,
         image_size: int | None = None,
         on: Literal["test", "validation"] = "test",
+        skip_broken: float = 0.0,
         data_root: Folder = "data",
         device: str = "auto",
         threads: int = 0,
-        settings: Settings | None = None,
+        **settings: Any,
     ) -> dict[str, dict[str, float]]:
         """Score the encoder on labelled images, ``("knn", "linear")`` when no protocol is given.
 
         Returns the metrics of each protocol, and those of a randomly initialised encoder of the same shape under
         ``random_``. The full scores are appended to ``scores.jsonl`` in the folder. Choose hyperparameters with
         ``on="validation"``, a fifth of the training images.
+
+        Args:
+            protocols: any of knn, linear, semi, transfer, distill.
+            data: labelled images; those of the run when not given.
+            image_size: pixels; those of the run when not given.
+            on: "test" or "validation".
+            skip_broken: share of unreadable files that may be left out; up to 5 % always may.
+            data_root: where downloaded sets are kept.
+            device: auto, cpu, cuda, cuda:1 …
+            threads: of the CPU; 0 leaves the choice to torch.
+            settings: of the protocols, as `hardpair evaluate --help` lists them: ``k=20``, ``labels=(0.01,)`` …
         """
+        protocols = protocols or ("knn", "linear")
+        checked = settings_from(protocols, settings)
+        refuse_unused(protocols, {} if data is None else {"data": data})
+        if image_size is not None:
+            check_field("image_size", image_size)
         prepare_to_compute(threads)
         place = train.pick_device(device)
         with process_group(place):
             scores = evaluate_run(
                 self.folder,
-                protocols or ("knn", "linear"),
-                settings=settings,
+                protocols,
+                settings=checked,
                 on=on,
                 data=None if data is None else os.fspath(data),
                 size=image_size,
                 data_root=Path(data_root),
+                skip_broken=skip_broken,
                 device=place,
                 say=print if distributed.is_main() else lambda _: None,
             )
@@ -119,6 +138,7 @@ def pretrain(
     recipe: str | Recipe = "demo",
     run: Folder | None = None,
     resume: bool = False,
+    skip_broken: float = 0.0,
     data_root: Folder = "data",
     device: str = "auto",
     threads: int = 0,
@@ -133,7 +153,9 @@ def pretrain(
         data: "sample" (bundled photos), "cifar10", or a folder of images; the recipe's own when not given.
         recipe: a name that `hardpair recipes` lists; its values hold where nothing else is given.
         run: folder of the run; runs/RECIPE when not given. One that exists is refused unless ``resume``.
-        resume: continue from the last checkpoint if the run is there, else start it.
+        resume: continue from the last checkpoint if the run is there, else start it. With more
+            ``epochs`` than the run has, it goes on with the schedule of the longer run.
+        skip_broken: share of unreadable files that may be left out; up to 5 % always may.
         data_root: where downloaded sets are kept.
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
@@ -157,6 +179,7 @@ def pretrain(
         checkpoint_every=checkpoint_every,
         shard=shard,
         compiled=compile,
+        skip_broken=skip_broken,
     )
     return Run(folder, outcome)
 

@@ -5,6 +5,7 @@ import sys
 
 from hardpair.errors import UserError
 
+A100_TFLOPS = 22.0  # sustained by each of eight with ResNet-50, a seventh of its peak (docs/explanation/scale.md)
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt's names for them, in malloc.h
 NEVER = -1
 LARGE = 1 << 30  # bytes; what is larger still goes back to the system at once

@@ -6,7 +6,7 @@ import pytest
 
 from hardpair.cli.arguments import parse
 from hardpair.errors import UserError
-from hardpair.sweep.compare_options import Compare
+from hardpair.sweep.options import Compare
 
 
 @dataclass(frozen=True)

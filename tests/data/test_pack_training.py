@@ -17,8 +17,8 @@ from hardpair.data.journal import HASH, DonePart, Heading
 from hardpair.data.layout import Listing
 from hardpair.data.pack import pack
 from hardpair.data.store import VERSION
+from hardpair.doctor import Doctor
 from hardpair.doctor.image_checks import check_images
-from hardpair.doctor.options import Doctor
 from hardpair.recipes import Recipe
 from hardpair.train import pretrain
 

@@ -6,9 +6,8 @@ import tempfile
 
 import pytest
 
-from hardpair.doctor import checks, good, warning
+from hardpair.doctor import Doctor, checks, good, warning
 from hardpair.doctor.checks import CHECKS, run_doctor
-from hardpair.doctor.options import Doctor
 from hardpair.errors import UserError
 
 

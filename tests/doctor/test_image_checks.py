@@ -7,9 +7,8 @@ import pytest
 from noise_photos import write_photos
 from PIL import Image
 
-from hardpair.doctor import Finding, image_checks
+from hardpair.doctor import Doctor, Finding, image_checks
 from hardpair.doctor.image_checks import check_images
-from hardpair.doctor.options import Doctor
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 import torch
 from hostile import largest_file
 
-from hardpair.doctor import checks, machine_checks
+from hardpair.doctor import Doctor, checks, machine_checks
 from hardpair.doctor.machine_checks import StepSeconds, check_disk, check_installation
-from hardpair.doctor.options import Doctor
 
 
 def levels(findings) -> list[str]:

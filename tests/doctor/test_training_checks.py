@@ -11,8 +11,7 @@ import torch
 from instruction_sets import instruction_sets
 
 from hardpair.data import open_images
-from hardpair.doctor import training_checks
-from hardpair.doctor.options import Doctor
+from hardpair.doctor import Doctor, training_checks
 from hardpair.doctor.training_checks import (
     CHECKED_MEMORY,
     CPU,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from hardpair.evaluate import Settings, evaluate_run
-from hardpair.options import Tuned
+from hardpair.protocol_settings import Tuned
 from hardpair.train.parallel import process_group
 
 CPU = torch.device("cpu")

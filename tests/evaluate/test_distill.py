@@ -15,7 +15,7 @@ from hardpair.evaluate import Settings
 from hardpair.evaluate.distill import distil, distillation_loss
 from hardpair.evaluate.features import outputs
 from hardpair.models import Classifier
-from hardpair.options import Distilled
+from hardpair.protocol_settings import Distilled
 from hardpair.recipes.tuning import Tuning
 
 

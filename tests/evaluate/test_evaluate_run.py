@@ -17,7 +17,7 @@ from hardpair.errors import UserError
 from hardpair.evaluate import Settings
 from hardpair.evaluate.context import random_like
 from hardpair.evaluate.features import features_of, outputs
-from hardpair.options import Knn
+from hardpair.protocol_settings import Knn
 from hardpair.train.step import fresh_encoder
 
 

@@ -9,7 +9,7 @@ from evaluating import evaluate
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, knn
 from hardpair.evaluate.knn import vote
-from hardpair.options import Knn
+from hardpair.protocol_settings import Knn
 
 
 def clusters(count: int, classes: int = 4, width: int = 6, seed: int = 0, noise: float = 1.5):

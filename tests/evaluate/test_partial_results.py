@@ -36,7 +36,9 @@ def semi(run, patch, *, stop_at=None, few=FEW):
         fits = interrupt_fit(here, stop_at)
         if stop_at is None:
             (score,), _ = evaluate(run, "semi", settings=Settings(tuned=few))
-            return {name: value for name, value in score.items() if name not in ("seconds", "date")}, len(fits)
+            return {name: value for name, value in score.items() if name not in ("seconds", "date", "data_root")}, len(
+                fits
+            )
         with pytest.raises(KeyboardInterrupt):
             evaluate(run, "semi", settings=Settings(tuned=few))
         return None, len(fits)

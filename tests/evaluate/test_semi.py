@@ -12,7 +12,7 @@ from hardpair.errors import UserError
 from hardpair.evaluate import Settings
 from hardpair.evaluate.finetune import FineTuner
 from hardpair.models import mlp, save_head_layer
-from hardpair.options import Tuned
+from hardpair.protocol_settings import Tuned
 from hardpair.recipes.tuning import PRESETS
 from hardpair.train.finetune import DivergedError
 

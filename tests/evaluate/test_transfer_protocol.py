@@ -15,7 +15,7 @@ from hardpair.evaluate import Settings, transfer
 from hardpair.evaluate.evaluate import CONTROLS
 from hardpair.evaluate.finetune import FineTuner
 from hardpair.evaluate.transfer import GRIDS, PENALTIES, TuningGrid, grid_of
-from hardpair.options import Transferred
+from hardpair.protocol_settings import Transferred
 
 FINETUNE = Settings(transferred=Transferred(("pets", "voc2007"), finetune=True, grid="tiny"))
 

@@ -11,6 +11,9 @@ import pytest
 from fake_run import RECIPE, score, write_lines
 
 from hardpair.cli import run_verb
+from hardpair.cli.arguments import parse
+from hardpair.cli.evaluate import Evaluate
+from hardpair.protocol_settings import Transferred
 from hardpair.report import write_report
 from hardpair.report.reproduce import commands
 from hardpair.report.run_files import read_run
@@ -87,15 +90,9 @@ def test_settings_become_options(run: Path, protocol: str, settings: dict[str, A
 
 
 def test_what_the_command_line_says_of_a_score_can_be_parsed(run: Path) -> None:
-    from hardpair.arguments import parse
-
-    from hardpair.evaluate.command import settings_from
-    from hardpair.options import Evaluate
-
     one = {**score("transfer", {"set": "pets", "form": "finetune", "steps": 9}, 50.0, 40.0), "data_root": "my sets"}
     parsed = parse(Evaluate, shlex.split(f"run {options_for(run, one)}"), "hardpair evaluate")
-    settings = settings_from(parsed)
-    assert (settings.transfer.sets, settings.transfer.form, settings.transfer.grid.steps) == (("pets",), "finetune", 9)
+    assert parsed.transferred == Transferred(("pets",), finetune=True, steps=9)
     assert parsed.data_root == Path("my sets")
 
 

@@ -64,5 +64,5 @@ def test_the_report_reads_files_only() -> None:
             for name in names:
                 assert not name.startswith("torch")
                 assert not name.startswith("hardpair") or name.startswith(
-                    ("hardpair.report", "hardpair.errors", "hardpair.files", "hardpair.words")
+                    ("hardpair.report", "hardpair.errors", "hardpair.files", "hardpair.text")
                 )

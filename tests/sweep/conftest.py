@@ -7,8 +7,8 @@ import pytest
 from noise_photos import write_photos
 from small_sweeps import SEEDS, ablate_words, compare_words
 
-from hardpair.cli.compare import main as compare
 from hardpair.cli.ablate import main as ablate
+from hardpair.cli.compare import main as compare
 
 
 @pytest.fixture(scope="session")

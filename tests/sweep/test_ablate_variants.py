@@ -5,7 +5,7 @@ import pytest
 from hardpair.errors import UserError
 from hardpair.recipes import RECIPES, find_recipe
 from hardpair.sweep.ablate import CHANGES, SETTLED, ablation_variants, base_recipe, evaluated_epochs
-from hardpair.sweep.ablate_options import Ablate
+from hardpair.sweep.options import Ablate
 from hardpair.sweep.variants import plan_jobs
 
 

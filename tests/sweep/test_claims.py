@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from hardpair.sweep.ablate import CHANGES, Ablation, ablation_page, ablation_variants, claims, published, verdict
-from hardpair.sweep.ablate_options import Ablate
 from hardpair.sweep.figures import draw_ablation
+from hardpair.sweep.options import Ablate
 from hardpair.sweep.results import Evaluation, Result, Summary
 
 ORDER = ["base", "tau-0.999", "tau-0", "tau-1"]  # best first, in the paper

@@ -8,8 +8,7 @@ from hardpair.errors import UserError
 from hardpair.methods import METHODS
 from hardpair.recipes import FAMILIES, find_recipe
 from hardpair.sweep.compare import chosen_methods, comparison_variants, measure_costs, shared_conditions
-from hardpair.sweep.compare_options import Compare
-from hardpair.sweep.conditions import SHARED
+from hardpair.sweep.options import SHARED, Compare
 from hardpair.sweep.variants import plan_jobs
 
 COSTS = {"hnpm": 4.0, "byol": 8.0, "cpc": 83.6}

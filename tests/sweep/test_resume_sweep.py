@@ -11,13 +11,13 @@ import torch
 from interruption import interrupt_at
 from small_sweeps import END, METHODS, STEPS, ablate_words, compare_words, read_lines, stamps, top1
 
-from hardpair.cli.compare import main as compare
 from hardpair.cli.ablate import main as ablate
 from hardpair.cli.arguments import parse
+from hardpair.cli.compare import main as compare
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.sweep.compare import comparison_variants
-from hardpair.sweep.compare_options import Compare
+from hardpair.sweep.options import Compare
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.variants import plan_jobs
 

@@ -8,8 +8,8 @@ from PIL import Image
 from small_sweeps import ablate_words, compare_words
 
 from hardpair import cli
-from hardpair.cli.compare import main as compare
 from hardpair.cli.ablate import main as ablate
+from hardpair.cli.compare import main as compare
 from hardpair.errors import UserError
 
 COMPARE_MISTAKES = [
@@ -89,13 +89,13 @@ def test_the_figure_is_a_picture(request, sweep, stem):
 @pytest.mark.parametrize(
     ("verb", "parts"),
     [
-        (compare, ("--unit", "forwards", "Ctrl-C", "hardpair compare --methods all", "runs/compare")),
-        (ablate, ("tau", "mining", "gradient", "--points", "Ctrl-C", "Table 7", "runs/ablate")),
+        ("compare", ("--unit", "forwards", "Ctrl-C", "hardpair compare --methods all", "runs/compare")),
+        ("ablate", ("tau", "mining", "gradient", "--points", "Ctrl-C", "Table 7", "runs/ablate")),
     ],
 )
 def test_help_teaches(capsys, verb, parts):
     with pytest.raises(SystemExit):
-        verb(["--help"])
+        cli.run_verb([verb, "--help"])
     said = capsys.readouterr().out
     assert [part for part in parts if part not in said] == []
-    assert f"hardpair {verb.__name__}" in cli.HELP
+    assert f"hardpair {verb}" in cli.usage()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hardpair.cli.arguments import parse
 from hardpair.cli.compare import ended
 from hardpair.machine import prepare_to_compute
-from hardpair.sweep.ablate_options import Ablate
+from hardpair.sweep.options import Ablate
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hardpair.cli.arguments import parse
 from hardpair.machine import prepare_to_compute
-from hardpair.sweep.compare_options import Compare
+from hardpair.sweep.options import Compare
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hardpair.cli.arguments import parse
-from hardpair.doctor.options import Doctor
+from hardpair.doctor import Doctor
 from hardpair.machine import prepare_to_compute
 
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardpair.cli.recipe_arguments import parse_recipe
-from hardpair.machine import prepare_to_compute
-from hardpair.options import A100_TFLOPS
+from hardpair.machine import A100_TFLOPS, prepare_to_compute
 
 
 @dataclass(frozen=True)

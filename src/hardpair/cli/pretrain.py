@@ -15,6 +15,7 @@ class Pretrain:
         run: folder of the run; runs/RECIPE when not given.
         resume: continue from the last checkpoint if the run is there, else start it. With more --epochs than the run
             has, it goes on with the schedule of the longer run.
+        skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.
         data_root: where downloaded sets are kept.
         device: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
@@ -28,6 +29,7 @@ class Pretrain:
 
     run: Path | None = None
     resume: bool = False
+    skip_broken: float = 0.0
     data_root: Path = Path("data")
     device: str = "auto"
     threads: int = 0

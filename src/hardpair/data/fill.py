@@ -31,7 +31,7 @@ from hardpair.data.store import (
 )
 from hardpair.errors import UserError, printable
 from hardpair.files import commit, write_atomically
-from hardpair.words import scaled
+from hardpair.text import scaled
 
 FORMAT = 4  # raise it when decoding changes
 Batches = Callable[[Split, int], Generator[list[Result], None, None]]  # of a split, without so many files at its start

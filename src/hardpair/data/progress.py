@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from hardpair.words import duration
+from hardpair.text import duration
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 LINE_SECONDS = 15.0  # without a terminal, one line in so many seconds

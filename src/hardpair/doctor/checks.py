@@ -5,13 +5,12 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from hardpair.doctor import Finding, bad
+from hardpair.doctor import Doctor, Finding, bad
 from hardpair.doctor.image_checks import check_images
 from hardpair.doctor.machine_checks import check_compute, check_disk, check_installation, check_rate
-from hardpair.doctor.options import Doctor
 from hardpair.doctor.training_checks import check_narrow, check_processes, check_resume
 from hardpair.errors import UserError
-from hardpair.words import several
+from hardpair.text import several
 
 CHECKS: dict[str, Callable[[Doctor], Iterable[Finding]]] = {
     "installation": check_installation,

@@ -16,10 +16,9 @@ from hardpair.data.decode import decode_all
 from hardpair.data.images import Split
 from hardpair.data.layout import NAMES, as_folder, list_split, why_unlabelled
 from hardpair.data.store import QUARANTINE, is_packed, open_store, read_index
-from hardpair.doctor import Finding, bad, good, warning
-from hardpair.doctor.options import Doctor
+from hardpair.doctor import Doctor, Finding, bad, good, warning
 from hardpair.errors import UserError, printable
-from hardpair.words import several
+from hardpair.text import several
 
 SIZE = 32  # pixels; images that are equal at this size are equal
 MOST = 10_000  # files of a split that are opened

@@ -18,13 +18,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from hardpair.data import open_images
-from hardpair.doctor import Finding, bad, good, warning
-from hardpair.doctor.options import Doctor
+from hardpair.doctor import Doctor, Finding, bad, good, warning
 from hardpair.recipes import find_recipe
+from hardpair.text import scaled, several
 from hardpair.train import pick_device
 from hardpair.train.plan import Gpus, make_plan
 from hardpair.train.step import Stepper
-from hardpair.words import scaled, several
 
 NAMED = ("torch", "torchvision", "timm", "safetensors")  # whose versions are worth reading even when all is well
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # how much of the cores a container may use

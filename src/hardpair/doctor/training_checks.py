@@ -22,14 +22,13 @@ from torch import Tensor
 
 from hardpair import distributed
 from hardpair.data import open_images
-from hardpair.doctor import Finding, bad, good
-from hardpair.doctor.options import Doctor
+from hardpair.doctor import Doctor, Finding, bad, good
 from hardpair.files import write_atomically
 from hardpair.recipes import Recipe
+from hardpair.text import several
 from hardpair.train import pretrain
 from hardpair.train.parallel import process_group
 from hardpair.train.step import Stepper
-from hardpair.words import several
 
 CPU = torch.device("cpu")
 THIS_MODULE = "hardpair.doctor.training_checks"

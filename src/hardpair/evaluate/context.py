@@ -22,21 +22,10 @@ from hardpair.evaluate.features import features_of
 from hardpair.evaluate.metrics import METRICS
 from hardpair.files import append_json, commit, parse_json, read_plain, write_atomically
 from hardpair.models import Encoder, build_encoder
-from hardpair.options import Distilled, Knn, Transferred, Tuned
 
 PARTIAL_FILE = "trials.jsonl"
 MAX_BYTES = 64_000_000  # of that file; hundreds of thousands of lines
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the protocols, as the command line parses them; the defaults are the published ones."""
-
-    knn: Knn = field(default_factory=Knn)
-    tuned: Tuned = field(default_factory=Tuned)
-    distilled: Distilled = field(default_factory=Distilled)
-    transferred: Transferred = field(default_factory=Transferred)
 
 
 @dataclass(frozen=True)
@@ -89,6 +78,7 @@ class Context:
     root: Path  # of downloaded data sets
     device: torch.device
     say: Callable[[str], None]
+    skip_broken: float = 0.0  # share of unreadable files that may be left out
     missing_sets: set[str] = field(default_factory=set, init=False)  # transfer sets that are not on disk
     _images: dict[tuple[Split, int], Images] = field(default_factory=dict, init=False)
 
@@ -124,7 +114,7 @@ class Context:
 
     def _open(self, split: Split, size: int) -> Images:
         try:
-            images = open_images(self.source, split, size=size, root=self.root)
+            images = open_images(self.source, split, size=size, root=self.root, skip_broken=self.skip_broken)
         except OtherSizeError as error:
             if size == self.size:
                 raise

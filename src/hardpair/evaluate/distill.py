@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from hardpair.data import Images
-from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.semi import FewLabels
 from hardpair.models import Classifier, Encoder, build_encoder, save_classifier, save_encoder
-from hardpair.options import Distilled
+from hardpair.protocol_settings import Distilled, Settings
 from hardpair.recipes.tuning import Tuning, scaled_rate
 from hardpair.train.finetune import tune
 

@@ -19,7 +19,7 @@ from hardpair import distributed
 from hardpair.data.layout import NAMES, as_folder
 from hardpair.data.progress import progress_of
 from hardpair.errors import UserError, nearest, shown
-from hardpair.evaluate.context import Context, Measurement, Settings, Task, is_measurement
+from hardpair.evaluate.context import Context, Measurement, Task, is_measurement
 from hardpair.evaluate.distill import distill_tasks
 from hardpair.evaluate.knn import knn_tasks
 from hardpair.evaluate.linear import linear_tasks
@@ -27,6 +27,7 @@ from hardpair.evaluate.semi import semi_tasks
 from hardpair.evaluate.transfer import transfer_table, transfer_tasks
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
+from hardpair.protocol_settings import Settings
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.finetune import DivergedError
 from hardpair.train.neighbours import write_neighbours
@@ -52,6 +53,7 @@ def evaluate_run(
     data: str | None = None,
     size: int | None = None,
     data_root: Path,
+    skip_broken: float = 0.0,
     device: torch.device,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
@@ -62,7 +64,7 @@ def evaluate_run(
     _check_recipe(run, recipe, protocols, say)
     source = _images_of(run, recipe, protocols) if data is None else data
     size = recipe["image_size"] if size is None else size
-    context = Context(run, encoder, source, size, recipe["seed"], on, data_root, device, say)
+    context = Context(run, encoder, source, size, recipe["seed"], on, data_root, device, say, skip_broken)
     scores, failures = [], []
     for task in itertools.chain.from_iterable(PROTOCOLS[name](context, settings) for name in protocols):
         try:
@@ -151,6 +153,7 @@ def _score(task: Task, context: Context, recipe: Mapping[str, Any]) -> dict[str,
         "data": {split: images.facts() for split, images in task.data.items()},
         "source": context.source,
         "data_root": str(context.root),
+        **({"skip_broken": context.skip_broken} if context.skip_broken else {}),
         "classes": len(task.data["test"].classes),
         "on": context.on,
         "image_size": context.size,

@@ -9,9 +9,10 @@ from torch.nn.functional import normalize
 
 from hardpair import distributed
 from hardpair.errors import UserError
-from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.metrics import accuracies
 from hardpair.models import Encoder
+from hardpair.protocol_settings import Settings
 
 MAX_SIMILARITIES = 2**25
 """Entries of the (queries, bank) matrix held at a time: 128 MB, whatever the size of the sets."""

@@ -11,11 +11,12 @@ from torch.nn.functional import cross_entropy
 
 from hardpair.data import Images, hold_out
 from hardpair.errors import UserError
-from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.features import outputs
 from hardpair.evaluate.logistic import predict, regression_path
 from hardpair.evaluate.metrics import accuracies, top_1
 from hardpair.models import Encoder
+from hardpair.protocol_settings import Settings
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.finetune import tune
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from hardpair.data.progress import progress
-from hardpair.words import several
+from hardpair.text import several
 
 NEGLIGIBLE = 1e-12  # axes with a smaller share of the largest variance are the rounding of float32 features
 DOUBLE_UP_TO = 2**22  # features; small problems are often nearly separable, where single precision stops too early

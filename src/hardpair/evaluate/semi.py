@@ -10,13 +10,13 @@ from torch import nn
 
 from hardpair.data import Images, hold_out, label_subset
 from hardpair.errors import UserError
-from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.features import outputs
 from hardpair.evaluate.finetune import FineTuner
 from hardpair.evaluate.metrics import accuracies
 from hardpair.models import Classifier, Encoder, fingerprint, load_head_layer, mlp
 from hardpair.models.heads import widths
-from hardpair.options import Tuned
+from hardpair.protocol_settings import Settings, Tuned
 from hardpair.recipes.tuning import PRESETS, Tuning
 
 HELD_SHARE = 0.2  # of the labelled images, if a preset names several learning rates

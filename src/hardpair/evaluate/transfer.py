@@ -11,13 +11,13 @@ import torch
 from hardpair.data import Images
 from hardpair.data.transfer import TRANSFER_SETS, TransferSplit, open_transfer
 from hardpair.errors import UserError, nearest
-from hardpair.evaluate.context import Context, Measurement, Settings, Task
+from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.finetune import FineTuner
 from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.logistic import predict, regression_path
 from hardpair.evaluate.metrics import METRICS
 from hardpair.models import Encoder
-from hardpair.options import Transferred
+from hardpair.protocol_settings import Settings, Transferred
 from hardpair.recipes.tuning import Tuning
 
 PENALTIES = tuple(10.0 ** (5 - 11 * place / 44) for place in range(45))  # 1e5 … 1e-6, from strong to weak

@@ -11,7 +11,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from hardpair.words import duration as in_words
+from hardpair.text import duration as in_words
 
 _VOID = frozenset({"img", "link", "meta"})
 # Control codes, halves of letters (names of files need not be text), and marks that turn the direction of what follows.

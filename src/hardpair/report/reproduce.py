@@ -8,6 +8,7 @@ from typing import Any
 from hardpair.report.markup import METHOD_NAMES, Html, element, numeric, paragraph
 from hardpair.report.run_files import Record, RunFiles, mapping
 
+NOT_OPTIONS = ("name", "hash", "settings", "lengthened")
 _COMMIT = re.compile(r"([0-9a-f]{7,64})(-dirty)?")
 _PUBLISHED_RATES = 7  # of the published grid of transfer; the short one has two
 
@@ -19,6 +20,8 @@ def how_to_reproduce(run: RunFiles) -> list[Html]:
     method = str(run.recipe.get("method"))
     if method not in METHOD_NAMES:
         notes.append(f" Put the file that defines {method} in the place of FILE.py.")
+    if len(_lengths(run)) > 1:
+        notes.append(" The run was lengthened; it repeats exactly if it was finished each time before that.")
     # Only what looks like a commit is shown as one: the file may hold anything.
     if known := _COMMIT.fullmatch(str(run.start.get("commit"))):
         changed = ", with changes that were not committed" if known[2] else ""
@@ -32,21 +35,31 @@ def commands(run: RunFiles) -> list[list[str]]:
     target = f"{folder}-again"
     processes = numeric(run.start.get("processes")) or 1
     together = ["torchrun", "--nproc-per-node", f"{processes:.0f}", "-m", "hardpair", "--"]
+    train = [*(together if processes > 1 else ["hardpair"]), "pretrain"]
+    first, *longer = _lengths(run)
     return [
-        [*(together if processes > 1 else ["hardpair"]), "pretrain", *_pretrain_options(run), "--run", target],
+        [*train, *_pretrain_options(run, first), "--run", target],
+        *([*train, *_pretrain_options(run, epochs), "--run", target, "--resume"] for epochs in longer),
         *(["hardpair", "evaluate", target, *_evaluate_options(score, run)] for score in run.scores),
         ["hardpair", "report", target],
     ]
 
 
-def _pretrain_options(run: RunFiles) -> list[str]:
+def _lengths(run: RunFiles) -> list[Any]:
+    """Epochs of the run, and before it those that it had until it was lengthened."""
+    lengthened = run.recipe.get("lengthened")
+    before = [mapping(change).get("from_epochs") for change in lengthened] if isinstance(lengthened, list) else []
+    return [*before, run.recipe.get("epochs")]
+
+
+def _pretrain_options(run: RunFiles, epochs: Any) -> list[str]:
     """The recipe by name, then every field and setting, then where it ran: threads decide how sums are rounded."""
-    fields = {key: value for key, value in run.recipe.items() if key not in ("name", "hash", "settings")}
+    fields = {key: value for key, value in run.recipe.items() if key not in NOT_OPTIONS}
     if "method" in fields and str(fields["method"]) not in METHOD_NAMES:
         fields["method"] = f"FILE.py:{fields['method']}"
-    given = {**fields, **mapping(run.recipe.get("settings"))}
+    given = {**fields, **({} if epochs is None else {"epochs": epochs}), **mapping(run.recipe.get("settings"))}
     options = [word for key, value in given.items() for word in _option(key, value)]
-    return [str(run.recipe.get("name", "demo")), *options, *_root(run.start.get("data_root")), *_machine(run)]
+    return [str(run.recipe.get("name", "demo")), *options, *_opening(run.start), *_machine(run)]
 
 
 def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:
@@ -59,7 +72,7 @@ def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:
         yield from _option("image_size", score["image_size"])
     if score.get("on") == "validation":
         yield from ("--on", "validation")
-    yield from _root(score.get("data_root"))
+    yield from _opening(score)
     yield from _machine(run)
     for name, value in _protocol_options(protocol, mapping(score.get("settings"))).items():
         yield from _option(name, value)
@@ -102,9 +115,12 @@ def _grid(settings: Record) -> Record:
     return {"finetune": True, "grid": "published" if published else "short", "steps": settings.get("steps")}
 
 
-def _root(folder: Any) -> list[str]:
-    """Where downloaded sets are kept, if it is not the usual place."""
-    return [] if folder in (None, "data") else _option("data_root", folder)
+def _opening(facts: Record) -> list[str]:
+    """Where downloaded sets are kept, if it is not the usual place, and how many files could be left out."""
+    unusual = {"data_root": ("data", None), "skip_broken": (0, None)}
+    return [
+        word for name, usual in unusual.items() if facts.get(name) not in usual for word in _option(name, facts[name])
+    ]
 
 
 def _machine(run: RunFiles) -> list[str]:

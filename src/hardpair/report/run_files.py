@@ -9,7 +9,7 @@ from typing import Any
 from hardpair.errors import UserError
 from hardpair.files import MOST_BYTES, parse_json, read_plain
 from hardpair.report.markup import count, numeric
-from hardpair.words import several
+from hardpair.text import several
 
 MOST = 64_000_000  # bytes of a file that is shown; beyond that a page could not show it either
 Record = dict[str, Any]

@@ -22,7 +22,7 @@ from hardpair.report.markup import (
     signed,
 )
 from hardpair.report.run_files import Record, RunFiles, mapping, read_run
-from hardpair.words import several
+from hardpair.text import several
 
 CONTROL = "randomly initialised"
 """What bars call the encoder beside the trained one."""

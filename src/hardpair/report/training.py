@@ -29,7 +29,7 @@ from hardpair.report.markup import (
     warning_list,
 )
 from hardpair.report.run_files import Record, RunFiles
-from hardpair.words import several
+from hardpair.text import several
 
 # Stand-ins that matplotlib writes and the page's own colours replace.
 _LINE, _INK, _GRID = "#0000f1", "#0000f2", "#0000f3"

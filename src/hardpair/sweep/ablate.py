@@ -11,15 +11,15 @@ from typing import Any
 from hardpair.errors import UserError
 from hardpair.recipes import RECIPES, Recipe, Setting, find_recipe
 from hardpair.report.paper.published import TABLES
-from hardpair.sweep.ablate_options import Ablate, Which
 from hardpair.sweep.figures import draw_ablation
+from hardpair.sweep.options import Ablate, Which
 from hardpair.sweep.results import SCORES, OverSeeds, Result, Summary, summarise
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.runner import run_sweep
 from hardpair.sweep.tables import Columns, Output, Page, Setup, setup_now, table_of
 from hardpair.sweep.variants import Job, Variant, given_conditions, open_labelled, plan_jobs, under_conditions
+from hardpair.text import several
 from hardpair.train import pick_device
-from hardpair.words import several
 
 METHOD = "hnpm"
 SETTLED: Mapping[str, Setting] = {"tau": 0.5, "mine": True, "block_student_gradient": True}
@@ -73,10 +73,10 @@ OTHER_PAIRS = (
 def run_ablation(options: Ablate, command: str) -> int | None:
     """Train and evaluate every variant; returns the signal that stopped it, or None at the end."""
     recipe, device = base_recipe(options), pick_device(options.device)
-    images = open_labelled(recipe.data, recipe.image_size, on=options.on, root=options.data_root)
+    images = open_labelled(recipe.data, recipe.image_size, options)
     facts = images.facts()
     jobs = plan_jobs(ablation_variants(options), seeds=options.seeds, out=options.out, images=len(images))
-    scores = RunScores(facts, options.on, options.data_root, device)
+    scores = RunScores(facts, options.on, options.data_root, device, skip_broken=options.skip_broken)
     return run_sweep(options, jobs, scores, partial(ablation_output, options, command, facts, jobs))
 
 

@@ -11,17 +11,16 @@ from typing import Any
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS, resolve_method
 from hardpair.recipes import FAMILIES, SUPERVISED, Recipe, find_recipe
-from hardpair.sweep.compare_options import Compare
-from hardpair.sweep.conditions import SHARED
 from hardpair.sweep.figures import draw_comparison
+from hardpair.sweep.options import SHARED, Compare
 from hardpair.sweep.results import IN_COMPARISON, SCORES, SEMI, Result, Summary, read_known, summarise
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.runner import run_sweep
 from hardpair.sweep.tables import Column, Columns, Lines, Output, Page, Setup, setup_now, table_of
 from hardpair.sweep.variants import Job, Variant, given_conditions, open_labelled, plan_jobs, under_conditions
+from hardpair.text import several
 from hardpair.train import pick_device
 from hardpair.train.cost import forward_equivalents
-from hardpair.words import several
 
 COLUMNS: Columns = (
     ("epochs", lambda row: str(row.variant.recipe.epochs)),
@@ -48,14 +47,16 @@ def compare_methods(options: Compare, command: str) -> int | None:
     """Train and evaluate every method; returns the signal that stopped it, or None at the end."""
     methods, device = chosen_methods(options), pick_device(options.device)
     shared = shared_conditions(options)
-    images = open_labelled(shared["data"], shared["image_size"], on=options.on, root=options.data_root)
+    images = open_labelled(shared["data"], shared["image_size"], options)
     facts = images.facts()
     known = read_known(options.known, on=options.on, facts=facts)
     print("measuring what each method costs", flush=True)
     costs = measure_costs(options, methods, lambda recipe: forward_equivalents(recipe, images, device=device))
     variants = comparison_variants(options, costs)
     jobs = plan_jobs(variants, seeds=options.seeds, out=options.out, images=len(images))
-    scores = RunScores(facts, options.on, options.data_root, device, options.labels, known)
+    scores = RunScores(
+        facts, options.on, options.data_root, device, options.labels, known, skip_broken=options.skip_broken
+    )
     return run_sweep(options, jobs, scores, partial(comparison_output, options, command, facts, jobs))
 
 

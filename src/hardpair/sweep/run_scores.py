@@ -14,7 +14,7 @@ import torch
 from hardpair.evaluate import Settings, evaluate_run
 from hardpair.evaluate.linear import REGRESSION
 from hardpair.files import read_json
-from hardpair.options import Knn, Tuned
+from hardpair.protocol_settings import Knn, Tuned
 from hardpair.recipes import SUPERVISED
 from hardpair.recipes.tuning import PRESETS
 from hardpair.report.run_files import Record, RunFiles, mapping, read_run
@@ -38,6 +38,7 @@ class RunScores:
     device: torch.device
     labels: tuple[float, ...] = ()  # shares of the labels that encoders are fine-tuned with, too
     known: Known = field(default_factory=dict)
+    skip_broken: float = 0.0
 
     def read(self, job: Job) -> Result | None:
         """The result of a run that is finished and evaluated; None where anything is missing or was done otherwise."""
@@ -62,6 +63,7 @@ class RunScores:
                 settings=Settings(tuned=Tuned(labels=shares)),
                 on=self.on,
                 data_root=self.data_root,
+                skip_broken=self.skip_broken,
                 device=self.device,
                 say=print,
             )

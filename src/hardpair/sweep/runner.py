@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from hardpair.errors import UserError
-from hardpair.sweep.conditions import Conditions
+from hardpair.sweep.options import Conditions
 from hardpair.sweep.tables import Output
 from hardpair.sweep.variants import Job
 from hardpair.train import pretrain
@@ -50,9 +50,10 @@ class Sweep(Generic[R]):
         *,
         data_root: Path,
         device: str,
+        skip_broken: float = 0.0,
     ) -> None:
         self.jobs, self.scores, self.write = jobs, scores, write
-        self.data_root, self.device = data_root, device
+        self.data_root, self.device, self.skip_broken = data_root, device, skip_broken
         self.results: dict[Path, R] = {}
         self.written = -1  # how many of them `write` has seen
         self.seconds = self.work = 0.0  # of the runs that this process has done from beginning to end
@@ -88,7 +89,13 @@ class Sweep(Generic[R]):
             if step != job.steps[-1] and not self.scores.missing(job, step):
                 continue
             outcome = pretrain(
-                job.recipe, job.run, resume=True, data_root=self.data_root, device=self.device, until=step
+                job.recipe,
+                job.run,
+                resume=True,
+                data_root=self.data_root,
+                skip_broken=self.skip_broken,
+                device=self.device,
+                until=step,
             )
             if outcome.status == "stopped":
                 return outcome.signal
@@ -144,8 +151,14 @@ def run_sweep(
     options: Conditions, jobs: Sequence[Job], scores: Scores[R], output: Callable[[Results[R]], Output]
 ) -> int | None:
     """Do what is missing and keep table and figure up to date; returns the signal that stopped it, or None."""
-    place: dict[str, Any] = {"data_root": options.data_root, "device": options.device}
-    sweep = Sweep(jobs, scores, lambda results: output(results).write(), **place)
+    sweep = Sweep(
+        jobs,
+        scores,
+        lambda results: output(results).write(),
+        data_root=options.data_root,
+        device=options.device,
+        skip_broken=options.skip_broken,
+    )
     signal = sweep.run_to_end()
     if signal is None:
         output(sweep.results).say()

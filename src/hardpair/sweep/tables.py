@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.files import commit, write_atomically
-from hardpair.sweep.conditions import Conditions
+from hardpair.sweep.options import Conditions
 from hardpair.sweep.results import Summary
-from hardpair.words import several
+from hardpair.text import several
 
 Lines = Sequence[Sequence[str]]
 """The headings of a table, then the cells of each row."""

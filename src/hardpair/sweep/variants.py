@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hardpair.data import Images, open_images
+from hardpair.data.images import Split
 from hardpair.evaluate.context import no_labels
 from hardpair.recipes import Recipe
-from hardpair.sweep.conditions import SHARED, Conditions
-from hardpair.words import several
+from hardpair.sweep.options import SHARED, Conditions
+from hardpair.text import several
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,14 @@ def under_conditions(recipe: Recipe, shared: Mapping[str, Any]) -> Recipe:
     return dataclasses.replace(recipe, **shared, learning_rate=recipe.learning_rate * scale)
 
 
-def open_labelled(data: str, size: int, *, on: str, root: Path) -> Images:
+def open_labelled(data: str, size: int, options: Conditions) -> Images:
     """The training images; anything that would keep the encoders from being evaluated shows here, before any run."""
-    train = open_images(data, "train", size=size, root=root)
-    evaluated = open_images(data, "test", size=size, root=root) if on == "test" else train
+
+    def opened(split: Split) -> Images:
+        return open_images(data, split, size=size, root=options.data_root, skip_broken=options.skip_broken)
+
+    train = opened("train")
+    evaluated = opened("test") if options.on == "test" else train
     for images in (train, evaluated):
         if images.labels is None:
             raise no_labels(images)

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from hardpair.data import outline_images
 from hardpair.errors import UserError, require_range
+from hardpair.machine import A100_TFLOPS
 from hardpair.methods import Method
-from hardpair.options import A100_TFLOPS
 from hardpair.recipes import Recipe
+from hardpair.text import duration, scaled, several, sides
 from hardpair.train.checkpoints import KEPT
 from hardpair.train.cost import Here, rehearse, time_steps
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.parallel import pieces
-from hardpair.words import duration, scaled, several, sides
 
 FREE = 0.1  # share of a GPU's memory left for workspaces, gradients of activations and what the driver takes
 HEADER = 90  # bytes that a safetensors file spends on a tensor, besides its name and itself

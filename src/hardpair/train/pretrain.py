@@ -28,6 +28,7 @@ def pretrain(
     until: int | None = None,
     shard: bool = False,
     compiled: bool = False,
+    skip_broken: float = 0.0,
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``.
 
@@ -42,14 +43,13 @@ def pretrain(
         before, lengthened = check_run(recipe, run, resume=resume, may_lengthen=True)
         _check_ranks(recipe, shard=shard)
         with distributed.main_first():  # whatever has to be downloaded or decoded is so only once
-            images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root)
+            images = open_images(recipe.data, "train", size=recipe.image_size, root=data_root, skip_broken=skip_broken)
         facts = images.facts()
         distributed.require_equal(f"the images of {images.name}", facts["digest"], device=place)
         _check_images(recipe, images, facts, run)
         # A bad setting shows here, when nothing is written yet.
-        trainer = Trainer(
-            recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled, data_root=data_root
-        )
+        where = {"data_root": str(data_root), **({"skip_broken": skip_broken} if skip_broken else {})}
+        trainer = Trainer(recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled, opened=where)
         run.mkdir(parents=True, exist_ok=True)
         with sole_writer(run):
             if before is not None and before < recipe.epochs:

@@ -11,7 +11,7 @@ from rich.text import Text
 from torch import Tensor
 
 from hardpair import distributed
-from hardpair.words import duration
+from hardpair.text import duration
 
 ROWS = 512  # of features, to tell a collapse; cheap at any batch size
 PLAIN_SECONDS = 10.0  # between plain lines

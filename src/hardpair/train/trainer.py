@@ -4,11 +4,11 @@ import contextlib
 import platform
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -18,6 +18,7 @@ from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
 from hardpair.models import save_encoder, save_head_layer
 from hardpair.recipes import Recipe
+from hardpair.text import several, sides
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import compile_if_wanted
 from hardpair.train.gallery import mines, write_pairs
@@ -26,7 +27,6 @@ from hardpair.train.progress import Display, Meter, complaints
 from hardpair.train.run_folder import Log, StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
 from hardpair.views import compile_kernels
-from hardpair.words import several, sides
 
 LOG_EVERY = 10  # steps
 TOO_EARLY = 30  # steps; before that mining has often not begun, and that is no reason to worry
@@ -56,10 +56,11 @@ class Trainer:
         *,
         shard: bool = False,
         compiled: bool = False,
-        data_root: Path = Path("data"),
+        opened: Mapping[str, Any] | None = None,
     ) -> None:
         self.recipe, self.folder, self.images, self.device = recipe, run, images, device
-        self.checkpoint_every, self.compiled, self.data_root = checkpoint_every, compiled, data_root
+        self.checkpoint_every, self.compiled = checkpoint_every, compiled
+        self.opened = opened or {}  # how the images were opened, for those who repeat the run
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
@@ -246,7 +247,7 @@ class Trainer:
             step=self.step,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.images.name,
-            data_root=str(self.data_root),
+            **self.opened,
             images=len(self.images),
             classes=len(self.images.classes),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),

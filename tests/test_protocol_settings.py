@@ -5,18 +5,31 @@ from pathlib import Path
 
 import pytest
 
+from hardpair.cli import run_verb
 from hardpair.cli.arguments import parse
+from hardpair.cli.evaluate import Evaluate, protocol_options
 from hardpair.data.transfer import TRANSFER_SETS
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings
-from hardpair.evaluate.command import RANGES, USED_BY, settings_from
 from hardpair.evaluate.evaluate import PROTOCOLS
-from hardpair.options import Distilled, Evaluate, Knn, PresetName, ProtocolName, SetName, Transferred, Tuned
+from hardpair.protocol_settings import (
+    RANGES,
+    USED_BY,
+    Distilled,
+    Knn,
+    PresetName,
+    ProtocolName,
+    SetName,
+    Transferred,
+    Tuned,
+    settings_from,
+)
 from hardpair.recipes.tuning import PRESETS
 
 
 def settings(*words):
-    return settings_from(parse(Evaluate, ["runs/x", *words], "hardpair evaluate"))
+    options = parse(Evaluate, ["runs/x", *words], "hardpair evaluate")
+    return settings_from(options.protocol, dict(protocol_options(options)))
 
 
 def test_the_defaults_are_the_published_settings():
@@ -68,8 +81,8 @@ def test_each_option_arrives(words, field, expected):
     ],
 )
 def test_an_option_that_no_protocol_uses_is_refused(words, line):
-    with pytest.raises(UserError, match=f"^{line}"):
-        settings(*words.split())
+    with pytest.raises(UserError, match=f"^{line}"):  # before the run is looked for
+        run_verb(["evaluate", "runs/nowhere", *words.split()])
 
 
 @pytest.mark.parametrize(
@@ -91,8 +104,8 @@ def test_an_option_that_no_protocol_uses_is_refused(words, line):
     ],
 )
 def test_a_value_out_of_range_is_refused(words, line):
-    with pytest.raises(UserError, match=f"^{line}"):
-        settings(*words.split())
+    with pytest.raises(UserError, match=f"^{line}"):  # before the run is looked for
+        run_verb(["evaluate", "runs/nowhere", *words.split()])
 
 
 def test_every_option_of_a_protocol_is_in_the_table():
@@ -118,6 +131,11 @@ def test_every_option_of_a_protocol_is_in_the_table():
 )
 def test_options_that_are_used_are_accepted(words):
     settings(*words.split())
+
+
+def test_unknown_settings_from_python():
+    with pytest.raises(UserError, match=r"^kk: .*temperature"):
+        settings_from(["knn"], {"kk": 3})
 
 
 def test_options_of_a_run():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpair.words import duration, scaled, several, sides
+from hardpair.text import duration, scaled, several, sides
 
 
 def test_one_is_one_and_all_else_are_several():
