@@ -3,7 +3,7 @@
     python benchmarks/compiled.py
 
 The demo's HNPM with ResNet-10 and ResNet-18 of width .25. Compiled and plain steps take turns, several to a turn; the
-best turn of each counts. Compiling takes about a minute of a core for each encoder, and less the second time, since
+best turn of each counts. Compiling takes about a minute of one core per encoder, and less the second time, since
 torch keeps what it compiled.
 """
 
@@ -53,7 +53,7 @@ def measure(encoder: str, width: float) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print a line an encoder."""
+    """Print one line per encoder."""
     print(f"HNPM, views of 24 and 16 px, batch 40, whole steps, {torch.get_num_threads()} threads")
     print("  encoder   width  times as fast, compiled  seconds to compile and check")
     rows = []

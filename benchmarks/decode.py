@@ -4,12 +4,12 @@
     python benchmarks/decode.py --folder my/photos --sizes 64 --repeats 3
 
 All take turns, in an order drawn anew for each round; a ratio is the median of those of the rounds, which slow minutes
-of a shared machine do not change, and a rate that of the best pass. What counts is processor time, the worth of a core:
+of a shared machine do not change, and a rate that of the best pass. What counts is processor time per core:
 it hardly grows with the other work of a machine, as the time on the clock does (which the JSON has, too). But two busy
 cores share memory and more, so that each does less than one alone: a folder that two threads decode is compared with
 the bare decoder in two processes.
 
-A machine whose speed varies by a third hides a few per cent in passes of seconds. So the same once more in small: the
+A machine whose speed varies by a third hides a few per cent in passes of seconds. So the same is measured per file: the
 bare decoder and `decode_file` by turns, file by file, and what is done around a file in a folder, with pictures that
 are ready instead of decoded: finding it, checking its time of change, threads, the cache. Medians of processor time.
 
@@ -57,7 +57,7 @@ class Options:
 
     Args:
         folder: JPEG files, at any depth.
-        sizes: pixels a side of the squares.
+        sizes: side of the squares in pixels.
         repeats: passes over the folder with each decoder.
     """
 
@@ -143,7 +143,7 @@ def measure(works: dict[str, Work], size: int, repeats: int) -> dict[str, list[P
 
 
 def in_small(bare: Decode, root: Path, paths: list[Path], size: int) -> dict[str, float]:
-    """Microseconds of a file: bare, by us, and what a folder adds to that."""
+    """Microseconds per file: bare, by us, and what a folder adds to that."""
     both = {"bare": bare, "decode_file": decode_file}
     times: dict[str, list[float]] = {name: [] for name in both}
     for path in paths:
@@ -188,7 +188,7 @@ def compare(works: dict[str, Work], root: Path, paths: list[Path], size: int, re
     alone = fastest(as_good)
     beside = fastest(name + SIDE_BY_SIDE for name in as_good if name + SIDE_BY_SIDE in passes)
     print(f"squares of {size} px; the fastest bare decoder that is as good: {alone}")
-    print(f"  {'':50}  images/s of a core   ratio   error")
+    print(f"  {'':50}  images/s per core   ratio   error")
     lines = {}
     for name, own in passes.items():
         reference = beside if name in (beside, INTO_CACHE.format(decoding.THREADS)) else alone
@@ -198,7 +198,7 @@ def compare(works: dict[str, Work], root: Path, paths: list[Path], size: int, re
         on_clock = TIMES * len(paths) / min(one.clock for one in own)
         lines[name] = {"rate": rate, "ratio": ratio, "to": reference, "rate_on_clock": on_clock, "error": error}
     small = in_small(BARE[alone], root, paths, size)
-    print("  in small, microseconds of a file: " + ", ".join(f"{name} {value:.0f}" for name, value in small.items()))
+    print("  microseconds per file: " + ", ".join(f"{name} {value:.0f}" for name, value in small.items()))
     whole = {name: small["decode_file"] + value for name, value in small.items() if name.startswith("around")}
     ratios = {name.removeprefix("around it, "): small["bare"] / value for name, value in whole.items()}
     print(

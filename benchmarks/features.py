@@ -60,7 +60,7 @@ def measure(name: str, width: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line an encoder."""
+    """Print one line per encoder."""
     keep_freed_memory()  # as the command does
     found = {}
     for name, width in (("resnet10", 0.25), ("resnet18", 0.25), ("resnet18", 1.0)):

@@ -1,4 +1,4 @@
-"""What it is worth on a CPU that a process keeps the memory it frees (src/hardpair/machine.py).
+"""Speed-up on a CPU when a process keeps the memory it frees (src/hardpair/machine.py).
 
     python benchmarks/freed_memory.py
 

@@ -1,11 +1,11 @@
-"""Does an image cost the same in a large batch, and in a large set?
+"""Is the cost per image the same in a large batch, and in a large set?
 
     python benchmarks/growth.py
 
 Whole steps of the demo's HNPM (views of 32 px, without small ones) with batches of 64 to 4,096 images of the bundled
 5,000, and with batches of 160 out of 5,000 and of 100,000 images; the loss with its mining and gradient also by itself.
-All take turns of as many images in one run; the best turn of each counts. Goals: a flat cost of an image, and less than
-3 % of a step for the loss up to a batch of 1,024.
+All take turns of as many images in one run; the best turn of each counts. Goals: a constant cost per image, and
+less than 3 % of a step for the loss up to a batch of 1,024.
 """
 
 import time
@@ -75,11 +75,11 @@ def main() -> None:
     losses = best({f"{b} loss": loss_alone(b) for b in BATCHES}, 4096)
     for batch in BATCHES:
         step, loss = steps[f"{batch} step"], losses[f"{batch} loss"]
-        print(f"  batch {batch:5,}: {step / batch * 1e3:6.2f} ms an image, the loss {loss / step:6.2%}", flush=True)
+        print(f"  batch {batch:5,}: {step / batch * 1e3:6.2f} ms per image, the loss {loss / step:6.2%}", flush=True)
     sets = {f"160 of {len(images):,} images": stepper(images, 160) for images in (few, many)}
     by_set = best({name: lambda s=s: s.take(s.total // 2) for name, s in sets.items()}, 3200)
     for name, seconds in by_set.items():
-        print(f"  batch {name}: {seconds / 160 * 1e3:6.2f} ms an image", flush=True)
+        print(f"  batch {name}: {seconds / 160 * 1e3:6.2f} ms per image", flush=True)
     record("growth", {"steps": steps, "losses": losses, "sets": by_set})
 
 

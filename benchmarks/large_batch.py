@@ -61,7 +61,7 @@ def difference(form: str, rows: int = 3000) -> float:
 
 
 def main() -> None:
-    """Print a line a form and size."""
+    """Print one line per form and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, action="append", help="outputs in the batch (65536)")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)

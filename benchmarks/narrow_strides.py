@@ -39,7 +39,7 @@ def end_of(instructions: str, channels: int, size: int) -> str:
 
 
 def main() -> None:
-    """Print a line per instruction set and size."""
+    """Print one line per instruction set and size."""
     found = []
     for instructions in SETS:
         for size in SIZES:

@@ -1,13 +1,13 @@
-"""Are our SimCLR, MoCo v2, BYOL and SimSiam as good as lightly's, or straw men?
+"""Are our SimCLR, MoCo v2, BYOL and SimSiam as good as lightly's?
 
     python benchmarks/peer_learning.py --lightly-optimiser both      in full; hours on two CPU cores
     python benchmarks/peer_learning.py --data sample --images 320 --epochs 1 --seeds 1 --out runs/peer-short
 
 Both sides start from the same encoder (resnet10 of width .25) and see the same images, class-balanced, for as many
 epochs in batches of 160. Ours is the recipe demo/<method>; lightly's is set up as in its own benchmark on CIFAR-10
-(peer/lightly_side.py), with that benchmark's SGD, with the Adam of our recipes, or with both, and then we are held
-against the better. Both encoders, and an untrained one, are judged by the same code: knn and linear, fitted on those
-images and tested on the whole test set. No setting of ours is chosen by what comes out here.
+(peer/lightly_side.py), with that benchmark's SGD, with the Adam of our recipes, or with both, and then we are
+compared with the better. Both encoders, and an untrained one, are evaluated by the same code: knn and linear, fitted on
+those images and tested on the whole test set. No setting of ours is chosen by what comes out here.
 
 Each finished run is a line in <out>/scores.jsonl. Stop it when you like: the next start goes on with what is missing.
 Needs the extra: pip install "hardpair[bench]".
@@ -25,7 +25,7 @@ from typing import Literal
 import torch
 import tyro
 from peer.scores import Line, matching, read_lines, table
-from peer.training import CPU, judge, train_lightly, train_ours
+from peer.training import CPU, evaluate, train_lightly, train_ours
 
 from hardpair.data import Images, open_images
 from hardpair.evaluate.context import random_like
@@ -89,11 +89,11 @@ def jobs(options: Options) -> Iterator[Line]:
 
 
 def run(job: Line, options: Options, train: Images, test: Images) -> Line:
-    """Train and judge; the job with its scores."""
+    """Train and evaluate; the job with its scores."""
     encoder, seconds = train_side(job, options, train)
     return {
         **job,
-        **judge(encoder, train, test),
+        **evaluate(encoder, train, test),
         "seconds_per_epoch": seconds / options.epochs,
         "threads": torch.get_num_threads(),
         "versions": {"torch": str(torch.__version__), "python": platform.python_version()},
@@ -128,7 +128,7 @@ def main() -> int:
         print(f"[{number}/{len(wanted)}] {job['method']} {job['side']}, seed {job['seed']}", flush=True)
         line = run(job, options, train, test)
         append_json(file, line)
-        print(f"  knn {line['knn']:.2f}  linear {line['linear']:.2f}  {line['seconds_per_epoch']:.1f} s an epoch")
+        print(f"  knn {line['knn']:.2f}  linear {line['linear']:.2f}  {line['seconds_per_epoch']:.1f} s per epoch")
     done = read_lines(file)
     print(table([matching(done, job)[-1] for job in wanted], options.methods))
     return 0

@@ -193,7 +193,7 @@ def lars_difference(weight_decay: float, dtype: torch.dtype) -> float:
 
 
 def main() -> int:
-    """Print a line a loss and precision; 1 if any differs."""
+    """Print one line per loss and precision; 1 if any differs."""
     torch.set_num_threads(1)  # small work; threads would only wait for each other
     worst = 0.0
     print(f"{'':30}{'':10}{'cases':>6}{'loss':>11}{'gradient':>11}   largest difference to lightly's")

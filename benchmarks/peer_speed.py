@@ -1,6 +1,6 @@
 """How much faster than lightly do we train?
 
-    python benchmarks/peer_speed.py                  images a second; about a quarter of an hour
+    python benchmarks/peer_speed.py                  images per second; about a quarter of an hour
     python benchmarks/peer_speed.py --learning 3     only the seconds to an accuracy, of three seeds; about forty
     python benchmarks/peer_speed.py --data sample    without CIFAR-10
 
@@ -9,13 +9,13 @@ transforms on PIL images, DataLoader with two workers, heads and losses (peer/li
 as its own pipelines have them, and once more with channels last, as ours. HNPM is there once more, too, with the views
 of its recipe: 24 px, and the teacher's small one. Each is a process of its own; they take turns of some seconds in one
 run, after a few steps that do not count, since lightly's workers have some batches ready by then. Two ratios: that of
-the best turns, and the median of the ratios of each round, which slow minutes of a machine do not change. Goals: HNPM
+the best turns, and the median of the ratios of each round, which slow minutes of the machine do not change. Goals: HNPM
 4.5 times lightly's BYOL and 3.5 times its SimCLR; our BYOL and SimCLR twice lightly's.
 
 Learning: for each seed, lightly's SimCLR learns from 10,000 images for 10 epochs, with our Adam, which suits it better
 than its own optimiser (docs/log.md). Our default recipe, whose views and batches are smaller, then trains for 1, 2, 3,
-... epochs until its kNN is as good; training alone is timed. Judged on 10,000 other images of the training set. Goal: a
-third of lightly's seconds.
+... epochs until its kNN is as good; training alone is timed. Evaluated on 10,000 other images of the training set.
+Goal: a third of lightly's seconds.
 
 Needs the extra: pip install "hardpair[bench]".
 """
@@ -30,7 +30,7 @@ from statistics import median
 
 import torch
 import tyro
-from peer.training import CPU, Lightly, judge, train_lightly, train_ours
+from peer.training import CPU, Lightly, evaluate, train_lightly, train_ours
 from record import record
 from turns import Side, take_turns
 
@@ -97,7 +97,7 @@ def lightly_steps(name: str, images: Images) -> Iterator[None]:
 
 
 def be_one(options: Options, images: Images) -> None:
-    """One side: a turn whenever asked, and its images a second."""
+    """One side: a turn whenever asked, and its images per second."""
     side, _, name = options.only.partition(" ")
     steps = (our_steps if side == "hardpair" else lightly_steps)(name, images)
 
@@ -114,7 +114,7 @@ def be_one(options: Options, images: Images) -> None:
 
 
 def measure(options: Options) -> dict[str, list[float]]:
-    """Images a second of each, turn by turn."""
+    """Images per second of each, turn by turn."""
     names = [f"hardpair {name}" for name in OURS] + [f"lightly {name}" for name in THEIRS]
     told = ["--data", options.data, "--data-root", str(options.data_root), "--images", str(options.images)]
     told += ["--seconds", str(options.seconds)]
@@ -134,23 +134,23 @@ def of_method(method: str, names: tuple[str, ...]) -> list[str]:
 
 
 def learning_sets(options: Options) -> tuple[Images, Images]:
-    """10,000 images of CIFAR-10's training set to learn from, and as many others to judge by."""
+    """10,000 images of CIFAR-10's training set to learn from, and as many others to evaluate on."""
     whole = open_images("cifar10", "train", size=32, root=options.data_root)
     assert whole.labels is not None
     rest, seen = hold_out(whole.labels, share=0.2, seed=0)
     others = whole.select(rest)
     assert others.labels is not None
-    _, judged = hold_out(others.labels, share=0.25, seed=1)
-    return whole.select(seen), others.select(judged)
+    _, held_out = hold_out(others.labels, share=0.25, seed=1)
+    return whole.select(seen), others.select(held_out)
 
 
 def seconds_to_accuracy(train: Images, test: Images, seed: int) -> dict[str, float]:
     """Of lightly's SimCLR in ten epochs, and of ours in as few as it takes."""
     encoder, seconds = train_lightly(replace(our_recipe("simclr"), epochs=10, seed=seed), train, "adam")
-    found = {"seed": seed, "lightly_seconds": seconds, "lightly_knn": judge(encoder, train, test)["knn"]}
+    found = {"seed": seed, "lightly_seconds": seconds, "lightly_knn": evaluate(encoder, train, test)["knn"]}
     for epochs in range(1, 11):
         encoder, seconds = train_ours(replace(find_recipe("demo"), epochs=epochs, seed=seed), train)
-        found |= {"epochs": epochs, "seconds": seconds, "knn": judge(encoder, train, test)["knn"]}
+        found |= {"epochs": epochs, "seconds": seconds, "knn": evaluate(encoder, train, test)["knn"]}
         print(f"  {epochs} epochs: knn {found['knn']:.1f} in {seconds:.0f} s", flush=True)
         if found["knn"] >= found["lightly_knn"]:
             break
@@ -184,9 +184,9 @@ def learn(options: Options) -> None:
 
 
 def train(options: Options) -> None:
-    """Images a second."""
+    """Images per second."""
     rates = measure(options)
-    print(f"training, images a second, {torch.get_num_threads()} threads")
+    print(f"training, images per second, {torch.get_num_threads()} threads")
     for name, turns in rates.items():
         print(f"  {name:34} {max(turns):6.0f}   turns: {', '.join(f'{turn:.0f}' for turn in turns)}")
     for ours, theirs, goal in PAIRS:

@@ -1,4 +1,4 @@
-"""Memory that `hardpair plan` foretells, beside the peak of a real process that takes two steps on the CPU.
+"""Memory that `hardpair plan` predicts, beside the peak of a real process that takes two steps on the CPU.
 
     python benchmarks/plan_memory.py
 

@@ -3,8 +3,8 @@
     python benchmarks/profile_step.py                                   # the demo's encoder, views of 32 px, batch 160
     python benchmarks/profile_step.py --encoder resnet18 --width 1
 
-Whole steps of HNPM under torch's profiler: every operation's own time is put down to the part of the step that it
-belongs to, and the encoder's operations to their kind. Shares of the whole, of all steps together.
+Whole steps of HNPM under torch's profiler: every operation's own time is attributed to the part of the step that
+it belongs to, and the encoder's operations to their kind. Shares of the whole, of all steps together.
 """
 
 import time
@@ -115,7 +115,8 @@ def main() -> None:
         spent[part_of(event, parts)] += event.self_cpu_time_total / 1e6
     spent[REST] += seconds - spent.total()
     what = f"{options.encoder} of width {options.width:g}"
-    print(f"HNPM, {what}, 32 px, batch 160, {torch.get_num_threads()} threads: {seconds / options.steps:.3f} s a step")
+    threads, per_step = torch.get_num_threads(), seconds / options.steps
+    print(f"HNPM, {what}, 32 px, batch 160, {threads} threads: {per_step:.3f} s per step")
     for name, own in spent.most_common():
         print(f"  {own / seconds:6.1%}  {name}")
     record("profile_step", {"encoder": what, "shares": {name: own / seconds for name, own in spent.items()}})

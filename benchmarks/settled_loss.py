@@ -3,10 +3,10 @@
     python benchmarks/settled_loss.py runs/compare-sample/*-s0/
 
 While a method learns, its logged loss also moves for other reasons: queues and banks begin with random directions and
-then hold what older encoders said, which is easier to tell from than what the newest one says, the more so the faster
-it learns. So here nothing is learned: the method as it was before the first step, and as it was after the last, looks
-at the training images for an epoch, which fills its memories, and then for half an epoch more, over which the mean
-is taken. A method that mines sums over fewer pairs as it learns, so its loss is also given over all pairs.
+then hold what older encoders said, which is easier to tell apart than what the newest one says, the more so the
+faster it learns. So here nothing is learned: the method as it was before the first step, and as it was after the last,
+looks at the training images for an epoch, which fills its memories, and then for half an epoch more, over which the
+mean is taken. A method that mines sums over fewer pairs as it learns, so its loss is also given over all pairs.
 """
 
 import json

@@ -115,7 +115,7 @@ def measure(encoder: str, width: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line an encoder."""
+    """Print one line per encoder."""
     keep_freed_memory()  # as the command does
     print(f"training step at 32 px, batch 160, {torch.get_num_threads()} threads")
     found = {}

@@ -81,7 +81,7 @@ def in_turns(
 
 
 def measure(pixels: Tensor) -> dict[str, float]:
-    """Images a second, printed with how many times that is ours."""
+    """Images per second, printed with how many times that is ours."""
     size, policy, draw = pixels.shape[-1], POLICIES["strong"], Draw(0, 0, torch.arange(COUNT))
     pictures = [v2.functional.to_pil_image(image) for image in pixels]
     on_tensors, on_pictures = (torchvision_policy(policy, size, first) for first in (v2.Identity(), v2.ToImage()))
@@ -102,14 +102,14 @@ def measure(pixels: Tensor) -> dict[str, float]:
         REPEATS,
         min,
     )
-    print(f"views at {size} px, policy strong, batch {COUNT}, 1 thread: images a second, ratio of hardpair to it")
+    print(f"views at {size} px, policy strong, batch {COUNT}, 1 thread: images per second, ratio of hardpair to it")
     for name, taken in seconds.items():
         print(f"  {name:28} {COUNT / taken:8,.0f}  {taken / seconds['hardpair']:6.1f}", flush=True)
     return {name: COUNT / taken for name, taken in seconds.items()}
 
 
 def after_torch(pixels: Tensor, threads: int) -> dict[str, float]:
-    """Milliseconds of a batch of views, by the number of threads."""
+    """Milliseconds per batch of views, by the number of threads."""
     policy, draw, square = POLICIES["strong"], Draw(0, 0, torch.arange(COUNT)), torch.randn(400, 400)
 
     def views(count: int) -> None:
@@ -119,7 +119,7 @@ def after_torch(pixels: Tensor, threads: int) -> dict[str, float]:
 
     works = {f"threads: {count}": functools.partial(views, count) for count in (1, threads)}
     taken = in_turns(works, 20 * REPEATS, statistics.median, lambda: square @ square)
-    print(f"views at {pixels.shape[-1]} px right after an operation of torch: milliseconds of a batch of {COUNT}")
+    print(f"views at {pixels.shape[-1]} px right after an operation of torch: milliseconds per batch of {COUNT}")
     for name, seconds in taken.items():
         print(f"  {name:28} {seconds * 1e3:8.2f}", flush=True)
     return {name: seconds * 1e3 for name, seconds in taken.items()}

@@ -149,21 +149,21 @@ def recipes() -> str:
         families.setdefault(name.partition("/")[0], []).append(name)
     parts = []
     for family, names in families.items():
-        parts.append(f"## {family}\n\n| recipe | encoder | epochs | batch | what it is | cost | expected |")
+        parts.append(f"## {family}\n\n| recipe | encoder | epochs | batch | what it is | cost | score |")
         parts.append("|---|---|---:|---:|---|---|---|")
         for name in names:
             recipe, about = RECIPES[name], _described(describe_recipe(name))
             encoder = f"{recipe.encoder}, width {recipe.width:g}{', SK' * recipe.sk}"
-            words = " | ".join(_cell(about[key]) for key in ("what", "Cost", "Expected"))
+            words = " | ".join(_cell(about[key]) for key in ("what", "Cost", "Score"))
             parts.append(f"| `{name}` | {encoder} | {recipe.epochs} | {recipe.batch_size} | {words} |")
         parts.append("")
     return "\n".join(parts)
 
 
 def _described(text: str) -> dict[str, str]:
-    """What it is, Command, Cost and Expected of a recipe's description."""
-    what, *fields = re.split(r"^(Command|Cost|Expected):\s*", text, flags=re.MULTILINE)
-    found = {"what": what, "Cost": "", "Expected": "", **dict(zip(fields[::2], fields[1::2], strict=True))}
+    """What it is, Command, Cost and Score of a recipe's description."""
+    what, *fields = re.split(r"^(Command|Cost|Score):\s*", text, flags=re.MULTILINE)
+    found = {"what": what, "Cost": "", "Score": "", **dict(zip(fields[::2], fields[1::2], strict=True))}
     return {name: " ".join(words.split()) for name, words in found.items()}
 
 

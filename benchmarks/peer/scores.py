@@ -27,7 +27,7 @@ def matching(lines: Iterable[Line], conditions: Line) -> list[Line]:
 
 
 def table(lines: list[Line], methods: Iterable[str]) -> str:
-    """A line a method and protocol. We are held against the better of lightly's optimisers, protocol by protocol."""
+    """One line per method and protocol. We are compared with the better of lightly's optimisers for each protocol."""
     head = f"{'method':9}{'':8}{'ours':>14}{'lightly':>14}{'':7}{'difference':>11}  {'s/epoch':>13}  at least as good?"
     rows = [head]
     for protocol in PROTOCOLS:

@@ -1,4 +1,4 @@
-"""Training of either side from equal encoders, and one judge for all."""
+"""Training of either side from equal encoders, and one evaluation for all."""
 
 import math
 import sys
@@ -129,7 +129,7 @@ def _report(epoch: int, epochs: int, losses: list[Tensor], seconds: float) -> No
     print(f"  epoch {epoch + 1}/{epochs}  loss {loss:.4f}  {seconds:.0f} s", flush=True)
 
 
-def judge(encoder: Encoder, train: Images, test: Images) -> dict[str, float]:
+def evaluate(encoder: Encoder, train: Images, test: Images) -> dict[str, float]:
     """Top-1 of knn and linear, fitted on the training images and tested on the test images."""
     assert train.labels is not None
     assert test.labels is not None

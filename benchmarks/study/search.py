@@ -1,7 +1,7 @@
 """The same search for every method: its recipe, then as many settings drawn at random from as many choices.
 
-Tuning by hand never takes equal care of all. Here each method has five things to vary, learning rate, batch and views
-and two of its own, and trial by trial each has had as much of it as the others, wherever it is stopped. What is
+Tuning by hand is never equal for all methods. Here each has five things to vary: learning rate, batch, views and two of
+its own. All methods have had the same number of trials whenever the search is stopped. What is
 searched at half the compute of the comparison is evaluated like everything else in the study, on validation.
 """
 
