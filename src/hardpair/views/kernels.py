@@ -99,7 +99,7 @@ def choose(
     shares: Floats,  # (5,) of images: jittered, flipped, blurred, grey, solarised
     size: int,
 ) -> tuple[NDArray[Any], ...]:
-    """The fields of ViewParameters in order: as in parameters.py, where this takes 2 % of the demo's step in torch."""
+    """The fields of ViewParameters in order, as in parameters.py; in torch, the demo's step takes 1 to 2 % longer."""
     count = len(colours)
     order, box = np.empty((count, 4), np.int64), np.empty((count, 4), np.int64)
     chosen, sigma = np.empty((count, 4), np.float32), np.zeros(count, np.float32)
