@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import os
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -88,13 +89,24 @@ def set_threads(monkeypatch):
 def test_threads_share_the_batch_and_change_nothing(set_threads, monkeypatch):
     images, draw, used = photos(0, 50, 24), Draw(3, 1, torch.arange(50)), set()
     real = kernels.make_views
-    monkeypatch.setattr(kernels, "make_views", lambda *rows: (used.add(threading.get_ident()), real(*rows)))
+
+    def slow(*arrays):
+        used.add(threading.get_ident())
+        time.sleep(0.002)  # or one thread could make them all before another has begun
+        real(*arrays)
+
+    monkeypatch.setattr(kernels, "make_views", slow)
     views = []
     for count in (1, 2, 3, 7):
         set_threads(count)
         views.append(augmented_view(images, POLICIES["simclr"], draw))
     assert all(torch.equal(views[0], other) for other in views[1:])
     assert len(used) > 1
+
+
+def test_no_images_no_views():
+    empty = torch.empty(0, 3, 16, 16, dtype=torch.uint8)
+    assert augmented_view(empty, POLICIES["crop"], Draw(0, 0, torch.arange(0))).shape == (0, 3, 16, 16)
 
 
 def test_a_fault_in_a_thread_is_not_lost(set_threads, monkeypatch):

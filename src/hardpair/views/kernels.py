@@ -57,16 +57,18 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
     rows = [column.numpy() for column in (view, *vars(chosen).values())]
     threads = torch.get_num_threads()
     parts = 1 if threads == 1 else max(1, min(count, count * size * size // CHUNK))
-    step = math.ceil(count / parts)
+    step = max(1, math.ceil(count / parts))
+    left = iter(range(0, count, step))
 
-    def make_some(first: int) -> None:
-        make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
+    def make_some() -> None:
+        for first in left:
+            make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
 
-    if parts == 1:
-        make_some(0)
-    else:
-        made = _threads(threads, os.getpid()).map(make_some, range(0, count, step))
-        list(made)  # waits, and raises what a thread has raised
+    # This thread takes part: where torch's threads still hold the other cores, it makes most of the views.
+    others = [_threads(threads, os.getpid()).submit(make_some) for _ in range(min(threads, parts) - 1)]
+    make_some()
+    for other in others:
+        other.result()  # waits, and raises what a thread has raised
     return view.permute(0, 3, 1, 2)
 
 
