@@ -55,7 +55,7 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
     width = policy.blur_width(out if policy.crop_first else size)
     view = torch.empty(count, out, out, 3)
     rows = [column.numpy() for column in (view, *vars(chosen).values())]
-    threads = torch.get_num_threads()
+    threads = max(1, torch.get_num_threads() // 2)  # see _threads
     parts = 1 if threads == 1 else max(1, min(count, count * size * size // CHUNK))
     step = max(1, math.ceil(count / parts))
     left = iter(range(0, count, step))
@@ -76,8 +76,8 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
 def _threads(count: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay, since starting one takes a fifth of the time that it saves; a forked process has none of them.
 
-    They are not those of torch, which Python cannot hand work to: right after an operation of torch they share the
-    cores with threads that wait for its next one (docs/speed.md).
+    They are not those of torch, which Python cannot hand work to and which, right after an operation, wait busily for the
+    next on all cores. As many threads again would win nothing on two cores and slow down the step (docs/speed.md): half.
     """
     return ThreadPoolExecutor(count, thread_name_prefix="views")
 
