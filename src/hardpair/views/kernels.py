@@ -76,8 +76,8 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
 def _threads(count: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay, since starting one takes a fifth of the time that it saves; a forked process has none of them.
 
-    They are not those of torch, which Python cannot hand work to and which, right after an operation, wait busily for the
-    next on all cores. As many threads again would win nothing on two cores and slow down the step (docs/speed.md): half.
+    They are not those of torch, which Python cannot hand work to and which wait busily on all cores after an operation.
+    With as many of our own, a step was slower on two cores (docs/speed.md); so views take half as many.
     """
     return ThreadPoolExecutor(count, thread_name_prefix="views")
 
