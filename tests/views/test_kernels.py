@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import os
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -88,20 +89,33 @@ def set_threads(monkeypatch):
 def test_threads_share_the_batch_and_change_nothing(set_threads, monkeypatch):
     images, draw, used = photos(0, 50, 24), Draw(3, 1, torch.arange(50)), set()
     real = kernels.make_views
-    monkeypatch.setattr(kernels, "make_views", lambda *rows: (used.add(threading.get_ident()), real(*rows)))
+
+    def slow(*arrays):
+        used.add(threading.get_ident())
+        time.sleep(0.002)  # or one thread could make them all before another has begun
+        real(*arrays)
+
+    monkeypatch.setattr(kernels, "make_views", slow)
     views = []
-    for count in (1, 2, 3, 7):
+    for count in (1, 2, 4, 7):
         set_threads(count)
         views.append(augmented_view(images, POLICIES["simclr"], draw))
     assert all(torch.equal(views[0], other) for other in views[1:])
     assert len(used) > 1
 
 
+def test_no_images_no_views():
+    empty = torch.empty(0, 3, 16, 16, dtype=torch.uint8)
+    assert augmented_view(empty, POLICIES["crop"], Draw(0, 0, torch.arange(0))).shape == (0, 3, 16, 16)
+
+
 def test_a_fault_in_a_thread_is_not_lost(set_threads, monkeypatch):
     def fail(*arrays):
-        raise ValueError("no such view")
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("no such view")
+        time.sleep(0.01)  # leaves views for the others
 
-    set_threads(2)
+    set_threads(4)
     monkeypatch.setattr(kernels, "make_views", fail)
     with pytest.raises(ValueError, match="no such view"):
         augmented_view(photos(0, 8, 8), POLICIES["crop"], Draw(0, 0, torch.arange(8)))
@@ -111,7 +125,7 @@ def test_a_fault_in_a_thread_is_not_lost(set_threads, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, as there are threads
 def test_a_forked_process_has_threads_of_its_own(set_threads):
     """Those of its parent are not there, and waiting for them would never end."""
-    set_threads(2)
+    set_threads(4)
     chosen = draw_parameters(POLICIES["crop"], Draw(0, 0, torch.arange(8)), 8)
     make = functools.partial(kernels.kernel_view, photos(0, 8, 8), POLICIES["crop"], chosen, 8)
     make()

@@ -55,18 +55,20 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
     width = policy.blur_width(out if policy.crop_first else size)
     view = torch.empty(count, out, out, 3)
     rows = [column.numpy() for column in (view, *vars(chosen).values())]
-    threads = torch.get_num_threads()
+    threads = max(1, torch.get_num_threads() // 2)  # see _threads
     parts = 1 if threads == 1 else max(1, min(count, count * size * size // CHUNK))
-    step = math.ceil(count / parts)
+    step = max(1, math.ceil(count / parts))
+    left = iter(range(0, count, step))
 
-    def make_some(first: int) -> None:
-        make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
+    def make_some() -> None:
+        for first in left:
+            make_views(pixels, first, *(row[first : first + step] for row in rows), width, policy.crop_first)
 
-    if parts == 1:
-        make_some(0)
-    else:
-        made = _threads(threads, os.getpid()).map(make_some, range(0, count, step))
-        list(made)  # waits, and raises what a thread has raised
+    # This thread takes part: where torch's threads still hold the other cores, it makes most of the views.
+    others = [_threads(threads, os.getpid()).submit(make_some) for _ in range(min(threads, parts) - 1)]
+    make_some()
+    for other in others:
+        other.result()  # waits, and raises what a thread has raised
     return view.permute(0, 3, 1, 2)
 
 
@@ -74,8 +76,8 @@ def kernel_view(images: Tensor, policy: Policy, chosen: ViewParameters, out: int
 def _threads(count: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay, since starting one takes a fifth of the time that it saves; a forked process has none of them.
 
-    They are not those of torch, which Python cannot hand work to: right after an operation of torch they share the
-    cores with threads that wait for its next one (docs/explanation/speed.md).
+    They are not those of torch, which Python cannot hand work to and which wait busily on all cores after an operation.
+    With as many of our own, a step was slower on two cores (docs/explanation/speed.md); so views take half as many.
     """
     return ThreadPoolExecutor(count, thread_name_prefix="views")
 
@@ -99,7 +101,7 @@ def choose(
     shares: Floats,  # (5,) of images: jittered, flipped, blurred, grey, solarised
     size: int,
 ) -> tuple[NDArray[Any], ...]:
-    """The fields of ViewParameters in order: as in parameters.py, where this takes 2 % of the demo's step in torch."""
+    """The fields of ViewParameters in order, as in parameters.py; in torch, the demo's step takes 1 to 2 % longer."""
     count = len(colours)
     order, box = np.empty((count, 4), np.int64), np.empty((count, 4), np.int64)
     chosen, sigma = np.empty((count, 4), np.float32), np.zeros(count, np.float32)
