@@ -27,7 +27,7 @@ from whole_views import whole_views_recipe
 from hardpair.data import open_images
 from hardpair.machine import keep_freed_memory
 from hardpair.train import pick_device
-from hardpair.train.progress import Meter
+from hardpair.train.monitor import Meter
 from hardpair.train.step import Stepper
 from hardpair.views import plain_view
 

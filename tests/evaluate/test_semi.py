@@ -14,7 +14,7 @@ from hardpair.evaluate.finetune import FineTuner
 from hardpair.models import mlp, save_head_layer
 from hardpair.protocol_settings import Tuned
 from hardpair.recipes.tuning import PRESETS
-from hardpair.train.finetune import DivergedError
+from hardpair.train.labelled import DivergedError
 
 
 def semi(run, tuned=QUICK):

@@ -7,7 +7,7 @@ from torch import nn
 
 from hardpair import build_encoder
 from hardpair.data import Images
-from hardpair.train.finetune import Supervised
+from hardpair.train.labelled import Supervised
 from hardpair.views import Draw
 
 

@@ -21,9 +21,9 @@ from hardpair.evaluate.metrics import METRICS, accuracies
 from hardpair.models import Classifier, build_encoder
 from hardpair.train.checkpoints import load_checkpoint, restore, save_checkpoint
 from hardpair.train.gallery import write_pairs
+from hardpair.train.monitor import Meter
 from hardpair.train.neighbours import agreement, nearest
 from hardpair.train.optimisers import build_optimiser
-from hardpair.train.progress import Meter
 from hardpair.train.step import Stepper, build_method, recipe_draw
 from hardpair.views import POLICIES, Draw, augmented_view, plain_view
 

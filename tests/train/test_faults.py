@@ -21,7 +21,7 @@ import hardpair
 from hardpair.errors import UserError
 from hardpair.methods.hnpm import HNPM
 from hardpair.train import pretrain
-from hardpair.train.progress import Meter
+from hardpair.train.monitor import Meter
 from hardpair.train.step import Stepper
 from hardpair.train.trainer import MOST_SKIPPED
 

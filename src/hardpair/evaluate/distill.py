@@ -14,7 +14,7 @@ from hardpair.evaluate.semi import FewLabels
 from hardpair.models import Classifier, Encoder, build_encoder, save_classifier, save_encoder
 from hardpair.protocol_settings import Distilled, Settings
 from hardpair.recipes.tuning import Tuning, scaled_rate
-from hardpair.train.finetune import tune
+from hardpair.train.labelled import tune
 
 SAME_SHAPE, OTHER_SHAPE = 0.1, 1.0  # temperature for a learner of the teacher's shape, and of another
 LARS = {"rate": 0.1, "weight_decay": 1e-4, "warmup": 0.05}  # rate times sqrt(batch); warm-up as a share of the steps

@@ -29,7 +29,7 @@ from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.protocol_settings import Settings
 from hardpair.recipes import SUPERVISED, check_field
-from hardpair.train.finetune import DivergedError
+from hardpair.train.labelled import DivergedError
 from hardpair.train.neighbours import write_neighbours
 
 PROTOCOLS: dict[str, Callable[[Context, Settings], Iterable[Task]]] = {

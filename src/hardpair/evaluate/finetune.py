@@ -16,7 +16,7 @@ from hardpair.evaluate.linear import first_best
 from hardpair.evaluate.metrics import METRICS
 from hardpair.models import Classifier, Encoder, fingerprint, set_norm_momentum
 from hardpair.recipes.tuning import Tuning
-from hardpair.train.finetune import DivergedError, tune
+from hardpair.train.labelled import DivergedError, tune
 
 DIVERGED = -1.0  # instead of a score: less than any
 

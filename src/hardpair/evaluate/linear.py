@@ -18,7 +18,7 @@ from hardpair.evaluate.metrics import accuracies, top_1
 from hardpair.models import Encoder
 from hardpair.protocol_settings import Settings
 from hardpair.recipes.tuning import Tuning
-from hardpair.train.finetune import tune
+from hardpair.train.labelled import tune
 
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(0, -13, -1))  # λ of λ/2·‖W‖²: 1 … 1e-6
 REGRESSION: dict[str, Any] = {"strengths": PENALTIES, "held_share": 0.2, "seed": 0}

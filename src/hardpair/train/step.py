@@ -14,7 +14,7 @@ from hardpair.data import Images, epoch_order
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
-from hardpair.train.finetune import Supervised
+from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
 from hardpair.train.parallel import averaging_gradients, cut
 from hardpair.views import Draw

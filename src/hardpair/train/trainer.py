@@ -22,8 +22,8 @@ from hardpair.text import several, sides
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import compile_if_wanted
 from hardpair.train.gallery import mines, write_pairs
+from hardpair.train.monitor import Display, Meter, complaints
 from hardpair.train.neighbours import show_neighbours
-from hardpair.train.progress import Display, Meter, complaints
 from hardpair.train.run_folder import Log, StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
 from hardpair.views import compile_kernels

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from hardpair.train.progress import Display, Meter, complaints, effective_rank, spread
+from hardpair.train.monitor import Display, Meter, complaints, effective_rank, spread
 
 
 def test_a_rank_that_cannot_be_computed_is_not_a_number(monkeypatch):
@@ -57,7 +57,7 @@ FIGURES = {
 def test_display_shows_what_matters(monkeypatch, terminal, width):
     console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, soft_wrap=True)
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr("hardpair.train.progress.time", clock)
+    monkeypatch.setattr("hardpair.train.monitor.time", clock)
     with Display(100, console=console) as display:
         display.say("hello [not markup]")
         display.step(1)
@@ -82,7 +82,7 @@ def test_display_shows_what_matters(monkeypatch, terminal, width):
 def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
     """The first step, which may be slow, is no part of it; nor is a resumed run's past."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr("hardpair.train.progress.time", clock)
+    monkeypatch.setattr("hardpair.train.monitor.time", clock)
     console = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
     with Display(1000, start=499, console=console) as display:
         clock.now += 60
@@ -98,7 +98,7 @@ def test_no_time_left_is_shown_before_it_means_something(monkeypatch):
 
 def test_the_pace_leaves_the_first_step_out(monkeypatch):
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr("hardpair.train.progress.time", clock)
+    monkeypatch.setattr("hardpair.train.monitor.time", clock)
     meter, outputs = Meter(), {"loss": torch.tensor(1.0), "features": torch.eye(4)}
     for seconds in (30.0, 1.0, 1.0):
         clock.now += seconds

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from hardpair.data import epoch_order, open_images
 from hardpair.recipes.tuning import PRESETS, Tuning
-from hardpair.train.finetune import DivergedError, rate_at, tune
+from hardpair.train.labelled import DivergedError, rate_at, tune
 from hardpair.views import POLICIES, Draw, augmented_view
 
 CPU = torch.device("cpu")
