@@ -26,6 +26,13 @@ def test_pretrain_evaluate_load(run):
     assert Path(run) == run.folder == hp.Run(str(run.folder)).folder
 
 
+def test_settings_of_protocols(run):
+    assert run.evaluate("knn", k=3) != run.evaluate("knn", k=50)
+    for settings, said in (({"kk": 3}, "kk"), ({"labels": (0.1,)}, "labels.*semi"), ({"k": 0}, "k: must be")):
+        with pytest.raises(hp.UserError, match=said):
+            run.evaluate("knn", **settings)
+
+
 def test_features_are_those_of_the_encoder_on_normalised_images(run):
     features = run.features()
     assert (features.shape, features.dtype) == ((200, hp.load_encoder(run).num_features), torch.float32)

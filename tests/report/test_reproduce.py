@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from fake_run import RECIPE, score, write_lines
+from noise_photos import write_photos
 
 from hardpair.cli import run_verb
 from hardpair.cli.arguments import parse
 from hardpair.cli.evaluate import Evaluate
+from hardpair.errors import UserError
 from hardpair.protocol_settings import Transferred
 from hardpair.report import write_report
 from hardpair.report.reproduce import commands
@@ -52,6 +54,29 @@ def test_the_printed_commands_run_and_give_the_same_scores(tmp_path: Path, monke
     assert scores_of(again) == scores_of(first)
     assert json.loads((again / "recipe.json").read_text()) == json.loads((first / "recipe.json").read_text())
     assert (again / "report.html").is_file()
+
+
+def test_a_run_that_was_lengthened_on_images_of_which_some_are_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photos = write_photos(tmp_path / "photos")
+    for picture in photos.rglob("*3.png"):  # a tenth
+        picture.write_bytes(b"not a picture")
+    first = Path("runs/own")
+    train = f"pretrain demo --data {photos} --image-size 8 --batch-size 50 --width 0.1 --threads 1 --run {first}"
+    with pytest.raises(UserError, match="--skip-broken"):
+        run_verb(shlex.split(f"{train} --epochs 1"))
+    assert run_verb(shlex.split(f"{train} --skip-broken 0.5 --epochs 1")) == 0
+    assert run_verb(shlex.split(f"{train} --skip-broken 0.5 --epochs 2 --resume")) == 0
+    run_verb(["evaluate", str(first), "--protocol", "knn", "--skip-broken", "0.5", "--threads", "1"])
+    lines = printed(first)
+    assert [words[1] for words in lines] == ["pretrain", "pretrain", "evaluate", "report"]
+    for words in lines:
+        assert run_verb(words[1:]) == 0
+    again = Path("runs/own-again")
+    assert scores_of(again) == scores_of(first)
+    assert json.loads((again / "recipe.json").read_text()) == json.loads((first / "recipe.json").read_text())
 
 
 def options_for(run: Path, one: dict[str, Any]) -> str:
