@@ -17,15 +17,12 @@ from torch import Tensor
 from hardpair import distributed, train
 from hardpair.data import open_images
 from hardpair.errors import UserError, nearest
-from hardpair.evaluate import evaluate_run
-from hardpair.evaluate.features import features_of
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_method
-from hardpair.report import write_report
 from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
@@ -83,6 +80,8 @@ class Run:
             threads: of the CPU; 0 leaves the choice to torch.
             settings: of the protocols, as `hardpair evaluate --help` lists them: ``k=20``, ``labels=(0.01,)`` …
         """
+        from hardpair.evaluate import evaluate_run  # here and below: pretraining needs none of it
+
         protocols = protocols or ("knn", "linear")
         checked = settings_from(protocols, settings)
         refuse_unused(protocols, {} if data is None else {"data": data})
@@ -121,6 +120,8 @@ class Run:
         Images are resized and normalised as in training. A folder without train/ and test/ has all of its images in
         "train", or, with one folder per class, all but those held out for testing.
         """
+        from hardpair.evaluate.features import features_of
+
         recipe = read_json(self.folder / "recipe.json")
         source = recipe["data"] if data is None else os.fspath(data)
         images = open_images(source, split, size=recipe["image_size"], root=Path(data_root))
@@ -129,6 +130,8 @@ class Run:
 
     def report(self) -> Path:
         """Write the page with scores, curves and pictures; returns its path."""
+        from hardpair.report import write_report
+
         return write_report(self.folder)
 
 
