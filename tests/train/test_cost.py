@@ -37,7 +37,7 @@ def test_near_the_count_of_passes(images, name, expected):
 
 @pytest.mark.parametrize("name", ["paper", "demo/simclr"])
 def test_smaller_views_cost_less(images, name):
-    """Views of 24 px have 56 % of the pixels; the judge's images, which are what is counted in, keep all of theirs."""
+    """Views of 24 px have 56 % of the pixels; evaluated images, which are the unit of the count, keep all of theirs."""
     assert cost(images, name, view_size=0.75) == pytest.approx(0.75**2 * cost(images, name), rel=0.02)
 
 

@@ -14,7 +14,7 @@ class Plan:
 
     Args:
         gpus: GPUs that share the batch, one process each.
-        tflops: that a GPU sustains, 10^12 operations a second; the default is ResNet-50's on an A100.
+        tflops: that a GPU sustains, 10^12 operations per second; the default is ResNet-50's on an A100.
         memory: GB of a GPU.
         images: how many training images, where they are not here to be counted.
         shard: as pretrain's: each GPU holds a part of the method.
