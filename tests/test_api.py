@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import hardpair as hp
 
@@ -38,6 +39,13 @@ def test_features_are_those_of_the_encoder_on_normalised_images(run):
     assert (features.shape, features.dtype) == ((200, hp.load_encoder(run).num_features), torch.float32)
     assert run.features("sample:100", split="test").shape[0] == 1000
     assert features.std() > 0
+
+
+def test_files_of_features(tmp_path, run):
+    for place in range(3):
+        Image.new("RGB", (9, 9), (80 * place, 0, 0)).save(tmp_path / f"{place}.png")
+    assert run.images(tmp_path).files == ("0.png", "1.png", "2.png")
+    assert len(run.features(tmp_path)) == 3
 
 
 def test_the_report(run):

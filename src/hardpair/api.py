@@ -15,7 +15,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from hardpair import distributed, train
-from hardpair.data import open_images
+from hardpair.data import Images, open_images
 from hardpair.errors import UserError, nearest
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
@@ -107,26 +107,32 @@ class Run:
             for score in scores
         }
 
-    def features(
+    def images(
         self,
         data: Folder | None = None,
         *,
         split: Literal["train", "test"] = "train",
+        skip_broken: float = 0.0,
         data_root: Folder = "data",
-        device: str = "auto",
-    ) -> Tensor:
-        """Features of a split of the run's images, or of others, float32 (N, num_features) on the CPU.
+    ) -> Images:
+        """A split of the run's images, or of others, in the size of training, with their ``files`` and ``labels``.
 
-        Images are resized and normalised as in training. A folder without train/ and test/ has all of its images in
-        "train", or, with one folder per class, all but those held out for testing.
+        A folder without train/ and test/ has all of its images in "train", or, with one folder per class, all but those
+        held out for testing.
+        """
+        recipe = read_json(self.folder / "recipe.json")
+        source = recipe["data"] if data is None else os.fspath(data)
+        return open_images(source, split, size=recipe["image_size"], root=Path(data_root), skip_broken=skip_broken)
+
+    def features(self, data: Folder | None = None, *, device: str = "auto", **opening: Any) -> Tensor:
+        """Features of `images`, which takes the same arguments, float32 (N, num_features) on the CPU.
+
+        Row k belongs to ``run.images(…).files[k]``. Images are normalised as in training.
         """
         from hardpair.evaluate.features import features_of
 
-        recipe = read_json(self.folder / "recipe.json")
-        source = recipe["data"] if data is None else os.fspath(data)
-        images = open_images(source, split, size=recipe["image_size"], root=Path(data_root))
         where = train.pick_device(device)
-        return features_of(load_encoder(self.folder).to(where), images, where)
+        return features_of(load_encoder(self.folder).to(where), self.images(data, **opening), where)
 
     def report(self) -> Path:
         """Write the page with scores, curves and pictures; returns its path."""

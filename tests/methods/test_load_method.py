@@ -50,6 +50,11 @@ class simclr(Twins):
     pass
 
 
+class Bare(Twins):
+    def forward(self, views):
+        return {"loss": super().forward(views)["loss"]}
+
+
 class Half(Method):
     def views(self, images, draw):
         return [images]
@@ -137,3 +142,9 @@ def test_a_run_that_names_a_file_does_not_run_it(file, tmp_path):
     with pytest.raises(UserError, match="there is no"):
         run_verb(["pretrain", "--run", str(run), "--resume"])
     assert not marker.exists()
+
+
+def test_what_forward_must_return(file, tmp_path):
+    words = ["--data", "sample:200", "--image-size", "8", "--width", ".0625", "--batch-size", "50"]
+    with pytest.raises(UserError, match=r"Bare: .*features"):
+        run_verb(["pretrain", "--method", f"{file}:Bare", *words, "--run", str(tmp_path / "run")])

@@ -1,4 +1,4 @@
-"""The negative terms of HNPM for large batches, and for batches that several processes share.
+"""The negative terms of HNPM (Eq. 3 to 5) for large batches, and for batches that several processes share.
 
 The same values and gradients as the plain form in hnpm.py, without the whole matrix of distances: some rows of it at a
 time, in memory that is used again, and made once more for the gradient. benchmarks/large_batch.py measures it.
@@ -146,7 +146,7 @@ def _tiles(
         some = anchors[rows]
         torch.addmm(squares, some, candidates.T, alpha=-2, out=distance)
         distance.add_(some.square().sum(1)[:, None]).clamp_min_(0)
-        torch.le(distance, pool.limit, out=mined)
+        torch.le(distance, pool.limit, out=mined)  # Eq. 5
         for first in range(0, width, pool.images):
             for matrix, value in ((distance, own), (mined, 0.0)):
                 matrix[:, first : first + pool.images].diagonal(pool.diagonal + start).fill_(value)

@@ -70,7 +70,8 @@ def chosen_methods(options: Compare) -> list[str]:
         raise UserError(f"methods: give some with commas between them, or all; there are {', '.join(known)}")
     for word in words:
         if word not in (*known, "all"):
-            raise UserError(f"methods: there is no {word!r}{nearest(word, [*known, 'all'])}")
+            hint = nearest(word, [*known, "all"])
+            raise UserError(f"methods: there is no {word!r}{hint}; your own is path/to/file.py:CLASS")
     return known if "all" in words else list(dict.fromkeys(words))
 
 
@@ -172,7 +173,8 @@ def row_values(row: Summary) -> dict[str, Any]:
 
 def comparison_page(about: Comparison, rows: Sequence[Summary]) -> Page:
     """The table, and that of few labels where they were asked for."""
-    intro = [f"Equal for all: {about.title}. Optimiser and settings: {about.family}/METHOD.", about.measured]
+    settings = f"Optimiser and settings: {about.family}/METHOD, or the method's defaults."
+    intro = [f"Conditions: {about.title}. {settings}", about.measured]
     if about.known:
         parts = [f"{several(count, 'run')} of {source}" for source, count in about.known.items()]
         intro.append(f"Known from earlier comparisons: {', '.join(parts)}.")

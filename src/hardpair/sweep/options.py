@@ -15,7 +15,7 @@ class Conditions:
 
     Args:
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of labelled images;
-            where this or one of the next seven is not given, the recipe decides.
+            what is not given, from here to batch_size, is the recipe's.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count.
         sk: selective kernels, in bottlenecks.
@@ -60,9 +60,9 @@ class Compare(Conditions):
     """Train several methods under the same conditions and put their scores side by side.
 
     All methods share encoder and images: those of FAMILY/hnpm, or what you give below. Batch, optimiser, learning rate
-    and the method's own settings are those of FAMILY/METHOD; a batch that you give is everybody's, and SGD's and LARS's
-    learning rates are scaled with it; a warm-up keeps its share of the epochs. Runs are evaluated by nearest
-    neighbours and by a linear classifier, each beside a random encoder of the same shape.
+    and the method's own settings are those of FAMILY/METHOD. A --batch-size that you give holds for all methods; the
+    learning rates of SGD and LARS are scaled with it. A warm-up keeps its share of the epochs. Runs are evaluated by
+    nearest neighbours and by a linear classifier, each beside a random encoder of the same shape.
 
     OUT/table.md, OUT/figure.png, OUT/figure.svg and OUT/compare.json are written anew after every run. Ctrl-C stops;
     the same command goes on from there. Finished runs are kept, so more seeds, budgets or methods can be added later.
@@ -82,7 +82,8 @@ class Compare(Conditions):
     Choose with --on validation; keep the test images for the end.
 
     Args:
-        methods: names with commas between them, "supervised" among them, or "all".
+        methods: names with commas between them, or "all"; "supervised" is the baseline with labels, and a method of
+            your own is path/to/file.py:CLASS.
         family: whose recipes: demo, cifar10 or imagenet; hardpair recipes lists them.
         budget: how long each method trains; several give a curve.
         unit: of the budget: passes over the images, or forwards per image.

@@ -82,10 +82,12 @@ def check_run(
     if not run.exists() or _hardly_begun(run):
         return None, []
     if not resume:
-        raise UserError(f"{run}: already exists; continue it with --resume, or {elsewhere}")
+        raise UserError(f"{run}: already exists; continue it with --resume (resume=True in Python), or {elsewhere}")
     old, lengthened = _read_recipe(run, elsewhere)
     changed = _changes(old, recipe, run)
-    if changed and not (may_lengthen and changed.keys() == {"epochs"} and recipe.epochs > old.epochs):
+    if may_lengthen and recipe.epochs > old.epochs:
+        changed.pop("epochs")
+    if changed:
         words = ", ".join(f"{name} was {before} and is now {now}" for name, (before, now) in changed.items())
         raise UserError(f"{run}: cannot resume with other settings: {words}; {elsewhere}")
     if lengthened and not may_lengthen:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from hardpair import distributed
 from hardpair.data import Images, epoch_order
+from hardpair.errors import UserError
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
 from hardpair.recipes import SUPERVISED, Recipe
@@ -115,6 +116,8 @@ class Stepper:
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
         _copy(self.statistics, self.statistics_before)
         outputs = self.forward(self.method.views(images, self.draw(step, rows)))
+        if missing := {"loss", "features"} - outputs.keys():
+            raise UserError(f"{self.recipe.method}: forward must return {' and '.join(sorted(missing))} (see Method)")
         outputs["loss"].backward()
         norm = nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
         outputs["gradient_norm"] = distributed.full_tensor(norm)

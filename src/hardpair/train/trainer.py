@@ -266,11 +266,14 @@ class Trainer:
         skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
         size = sides(images.size, recipe.view_pixels)
         left_over = len(images) % recipe.batch_size
-        skipped += f"; the last {several(left_over, 'image')} of each shuffled epoch are not used" if left_over else ""
+        if left_over:
+            skipped += f"; the last {several(left_over, 'image')} of each shuffled epoch are not used"
+            skipped += " (a smaller --batch-size uses more)" if left_over > len(images) / 10 else ""
         return (
             f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
-            f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')} on {self._place()}"
+            f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')}, "
+            f"{recipe.batch_size} images per step, on {self._place()}"
         )
 
     def _place(self) -> str:
