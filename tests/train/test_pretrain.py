@@ -131,7 +131,7 @@ def test_a_run_says_what_it_is(small_recipe, tmp_path, capsys, view_size, size):
     recipe = dataclasses.replace(small_recipe, image_size=16, view_size=view_size, epochs=1)
     pretrain(recipe, tmp_path / "run", until=1)
     words = f"hnpm on 1,000 images of sample:1000/train at {size}; resnet10, width 0.0625, 0.0 M parameters; "
-    assert capsys.readouterr().out.startswith(f"{words}1 epoch of 20 steps on ")
+    assert capsys.readouterr().out.startswith(f"{words}1 epoch of 20 steps, 50 images per step, on ")
 
 
 def test_images_without_labels_and_images_left_over(small_recipe, tmp_path, capsys):
