@@ -17,7 +17,7 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 	$(BIN)/hardpair report $(RUN)
 	@echo "open $(RUN)/report.html in a browser"
 
-test: .venv/.dev  ## run the fast tests (about 90 seconds on two cores)
+test: .venv/.dev  ## run the fast tests (under two minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: .venv/.dev  ## run the others: kills, torchrun, several processes, other instruction sets (minutes)
