@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this", the hint that helps, and words fit for one line."""
+"""The one exception that means "the user can fix this", the hint that helps, and words fit for one line."""
 
 import difflib
 import math
@@ -21,7 +21,7 @@ class UserError(Exception):
 
 
 def in_words(error: Exception) -> str | None:
-    """What the user can mend, in one line; None where the mistake is ours and a traceback is right."""
+    """What the user can fix, in one line; None where the mistake is ours and a traceback is right."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError):  # a full disk, a folder that may not be read

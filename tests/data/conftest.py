@@ -86,3 +86,14 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(decode, "read_square", spy)
     return names
+
+
+@pytest.fixture
+def no_decoding(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def forbid() -> None:
+        def fail(*_: object) -> None:
+            raise AssertionError("decoded again")
+
+        monkeypatch.setattr("hardpair.data.decode.read_square", fail)
+
+    return forbid

@@ -11,7 +11,7 @@ import pytest
 from hostile import within
 from PIL import Image
 
-from hardpair.data.decode import Room, Square, UnusableError, decode_all, decode_batches, decode_file, files_at_once
+from hardpair.data.decode import Room, Square, UnusableError, decode_all, decode_batches, files_at_once, read_square
 from hardpair.data.layout import list_split
 
 
@@ -33,7 +33,7 @@ def waves(width: int, height: int) -> Image.Image:
 def test_square_of_the_right_size_is_untouched(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    assert np.array_equal(decode_file(tmp_path / "a.png", 16), pixels.transpose(2, 0, 1))
+    assert np.array_equal(read_square(tmp_path / "a.png", 16).pixels, pixels.transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("size", [8, 16, 40])
@@ -41,7 +41,7 @@ def test_keeps_the_centre(tmp_path: Path, size: int) -> None:
     stripes(48, 16).save(tmp_path / "wide.png")
     stripes(48, 16).transpose(Image.Transpose.ROTATE_90).save(tmp_path / "tall.png")
     for name in ("wide.png", "tall.png"):
-        square = decode_file(tmp_path / name, size)
+        square = read_square(tmp_path / name, size).pixels
         assert square.shape == (3, size, size)
         assert square.dtype == np.uint8
         inner = square[:, size // 8 : -size // 8, size // 8 : -size // 8]  # bicubic sees a little of the neighbours
@@ -51,13 +51,13 @@ def test_keeps_the_centre(tmp_path: Path, size: int) -> None:
 
 def test_a_thread_of_a_picture_needs_no_giant(tmp_path: Path) -> None:
     Image.new("RGB", (8, 60_000), (1, 2, 3)).save(tmp_path / "thread.png")
-    assert decode_file(tmp_path / "thread.png", 512).shape == (3, 512, 512)
+    assert read_square(tmp_path / "thread.png", 512).pixels.shape == (3, 512, 512)
 
 
 def test_downsizing_is_antialiased(tmp_path: Path) -> None:
     board = (np.indices((64, 64)).sum(0) % 2 * 255).astype(np.uint8)
     Image.fromarray(board).save(tmp_path / "board.png")
-    assert np.abs(decode_file(tmp_path / "board.png", 16)[:, 2:-2, 2:-2].astype(int) - 127).max() <= 3
+    assert np.abs(read_square(tmp_path / "board.png", 16).pixels[:, 2:-2, 2:-2].astype(int) - 127).max() <= 3
 
 
 def test_exif_orientation_is_applied(tmp_path: Path) -> None:
@@ -66,7 +66,8 @@ def test_exif_orientation_is_applied(tmp_path: Path) -> None:
     exif[0x0112] = 6  # the camera was turned: show it a quarter clockwise
     upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", exif=exif)
     upright.save(tmp_path / "upright.png")
-    assert np.array_equal(decode_file(tmp_path / "turned.png", 48), decode_file(tmp_path / "upright.png", 48))
+    turned, expected = read_square(tmp_path / "turned.png", 48), read_square(tmp_path / "upright.png", 48)
+    assert np.array_equal(turned.pixels, expected.pixels)
 
 
 @pytest.mark.parametrize("scale", [1, 2, 4, 9])
@@ -74,7 +75,7 @@ def test_jpeg_shortcut_changes_little(tmp_path: Path, scale: int) -> None:
     image = waves(64 * scale, 80 * scale)
     image.save(tmp_path / "a.jpg", quality=95, subsampling=0)
     image.save(tmp_path / "a.png")
-    short, full = decode_file(tmp_path / "a.jpg", 32), decode_file(tmp_path / "a.png", 32)
+    short, full = read_square(tmp_path / "a.jpg", 32).pixels, read_square(tmp_path / "a.png", 32).pixels
     assert np.abs(short.astype(int) - full.astype(int)).mean() < 2
 
 
@@ -83,7 +84,7 @@ def test_16_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
     Image.fromarray(levels).save(tmp_path / "deep.png")
     with Image.open(tmp_path / "deep.png") as image:
         assert image.mode.startswith("I")
-    decoded = decode_file(tmp_path / "deep.png", 256)
+    decoded = read_square(tmp_path / "deep.png", 256).pixels
     assert np.array_equal(decoded, np.broadcast_to(np.arange(256)[:, None], (3, 256, 256)))
 
 
@@ -107,7 +108,7 @@ def test_every_mode_becomes_rgb(
     tmp_path: Path, mode: str, colour: int | tuple[int, ...], name: str, expected: tuple[int, ...]
 ) -> None:
     Image.new(mode, (16, 16), colour).save(tmp_path / name)
-    decoded = decode_file(tmp_path / name, 8).reshape(3, -1).astype(int)
+    decoded = read_square(tmp_path / name, 8).pixels.reshape(3, -1).astype(int)
     assert np.abs(decoded - np.array(expected)[:, None]).max() <= 4
 
 
@@ -117,13 +118,13 @@ def test_palette_becomes_rgb(tmp_path: Path, transparency: int | None) -> None:
     image.putpalette([0, 0, 0, 250, 120, 60])
     image.save(tmp_path / "a.png", **({} if transparency is None else {"transparency": transparency}))
     expected = (250, 120, 60) if transparency is None else (255, 255, 255)
-    assert decode_file(tmp_path / "a.png", 16)[:, 5, 5].tolist() == list(expected)
+    assert read_square(tmp_path / "a.png", 16).pixels[:, 5, 5].tolist() == list(expected)
 
 
 def test_phones_write_jpegs_of_several_pictures(tmp_path: Path) -> None:
     first = Image.new("RGB", (16, 16), (200, 10, 10))
     first.save(tmp_path / "a.jpg", "MPO", save_all=True, append_images=[Image.new("RGB", (16, 16))])
-    assert decode_file(tmp_path / "a.jpg", 8)[0].min() > 150
+    assert read_square(tmp_path / "a.jpg", 8).pixels[0].min() > 150
 
 
 def truncate(path: Path) -> None:
@@ -134,49 +135,49 @@ def truncate(path: Path) -> None:
 def test_truncated_files_are_unusable(tmp_path: Path, name: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / name)
-    decode_file(tmp_path / name, 16)
+    read_square(tmp_path / name, 16)
     truncate(tmp_path / name)
     with pytest.raises(UnusableError, match=r"broken|not a JPEG"):
-        decode_file(tmp_path / name, 16)
+        read_square(tmp_path / name, 16)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
 def test_rubbish_is_unusable(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.jpg").write_bytes(content)
     with pytest.raises(UnusableError) as caught:
-        decode_file(tmp_path / "a.jpg", 16)
+        read_square(tmp_path / "a.jpg", 16)
     assert str(tmp_path) not in str(caught.value)
 
 
 def test_a_gif_is_its_first_frame(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a.jpg", "GIF", save_all=True, append_images=frames[1:])
-    assert (decode_file(tmp_path / "a.jpg", 16) == np.array([255, 0, 0])[:, None, None]).all()
+    assert (read_square(tmp_path / "a.jpg", 16).pixels == np.array([255, 0, 0])[:, None, None]).all()
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM", "ICO"])
 def test_other_formats_under_a_false_name_are_unusable(tmp_path: Path, kind: str) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png", kind)
     with pytest.raises(UnusableError, match="not a JPEG, PNG, WebP, BMP or GIF image"):
-        decode_file(tmp_path / "a.png", 16)
+        read_square(tmp_path / "a.png", 16)
 
 
 @pytest.mark.parametrize("size", [(7, 30), (30, 7), (1, 1)])
 def test_tiny_images_are_unusable(tmp_path: Path, size: tuple[int, int]) -> None:
     Image.new("RGB", size).save(tmp_path / "a.png")
     with pytest.raises(UnusableError, match="smaller than 8"):
-        decode_file(tmp_path / "a.png", 16)
+        read_square(tmp_path / "a.png", 16)
 
 
 def test_eight_pixels_are_enough(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    assert decode_file(tmp_path / "a.png", 16).shape == (3, 16, 16)
+    assert read_square(tmp_path / "a.png", 16).pixels.shape == (3, 16, 16)
 
 
 def test_far_too_large_is_refused_by_its_header(tmp_path: Path, claim_size: Callable[[Path, int, int], None]) -> None:
     claim_size(tmp_path / "a.png", 20_000, 20_000)
     with pytest.raises(UnusableError, match="over 100 megapixels"):
-        decode_file(tmp_path / "a.png", 16)
+        read_square(tmp_path / "a.png", 16)
 
 
 def test_own_limit_is_below_the_one_of_pillow(
@@ -185,7 +186,7 @@ def test_own_limit_is_below_the_one_of_pillow(
     monkeypatch.setattr("hardpair.data.decode.MOST_PIXELS", 1_000_000)
     claim_size(tmp_path / "a.png", 1001, 1000)
     with pytest.raises(UnusableError, match="over 1 megapixels"):
-        decode_file(tmp_path / "a.png", 16)
+        read_square(tmp_path / "a.png", 16)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -194,7 +195,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "b.jpg").symlink_to("nowhere")
     for name in ("a.jpg", "b.jpg"):
         with pytest.raises(UnusableError, match="not a readable file"):
-            decode_file(tmp_path / name, 16)
+            read_square(tmp_path / name, 16)
 
 
 def test_no_more_is_decoded_at_once_than_there_is_room_for() -> None:

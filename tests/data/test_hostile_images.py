@@ -9,7 +9,7 @@ import pytest
 from hostile import little_memory, saved, within
 from PIL import Image
 
-from hardpair.data.decode import UnusableError, decode_file
+from hardpair.data.decode import UnusableError, read_square
 
 Paint = Callable[..., Path]
 OTHER = "not a JPEG, PNG, WebP, BMP or GIF image"
@@ -18,7 +18,7 @@ OTHER = "not a JPEG, PNG, WebP, BMP or GIF image"
 def reason(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with within(10), little_memory(100), pytest.raises(UnusableError) as caught:
-        decode_file(path, 16)
+        read_square(path, 16)
     assert str(caught.value).isprintable()
     return str(caught.value)
 
@@ -72,7 +72,7 @@ def test_of_many_frames_only_the_first_is_decoded(tmp_path: Path, kind: str) -> 
     first = Image.new("RGB", (64, 64), "red")
     (tmp_path / "a.png").write_bytes(saved(kind, first, save_all=True, append_images=frames))
     with within(10), little_memory(50):
-        assert (decode_file(tmp_path / "a.png", 16)[:, 4, 4] - np.array([254, 0, 0])).max() <= 1
+        assert (read_square(tmp_path / "a.png", 16).pixels[:, 4, 4] - np.array([254, 0, 0])).max() <= 1
 
 
 def test_a_jpeg_of_a_million_scans_is_not_walked_through(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ WHOLE = {
 @pytest.mark.parametrize("kind", WHOLE)
 def test_cut_at_every_tenth(tmp_path: Path, kind: str) -> None:
     (tmp_path / "whole.jpg").write_bytes(WHOLE[kind])
-    assert decode_file(tmp_path / "whole.jpg", 16).shape == (3, 16, 16)
+    assert read_square(tmp_path / "whole.jpg", 16).pixels.shape == (3, 16, 16)
     for tenth in range(10):
         assert reason(tmp_path / "cut.jpg", WHOLE[kind][: len(WHOLE[kind]) * tenth // 10])
 
@@ -132,7 +132,7 @@ def test_no_bytes_and_too_many(tmp_path: Path) -> None:
         file.write(WHOLE["webp"][:4] + b"\xff\xff\xff\xfe" + WHOLE["webp"][8:])
         file.truncate(10_000_000_000)  # a hole: Pillow would read it into memory
     with within(10), little_memory(100), pytest.raises(UnusableError, match="over 256 MB"):
-        decode_file(tmp_path / "b.webp", 16)
+        read_square(tmp_path / "b.webp", 16)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
@@ -143,6 +143,6 @@ def test_turned_pictures_of_every_format(tmp_path: Path, kind: str) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     (tmp_path / "a").write_bytes(saved(kind, halves.transpose(Image.Transpose.ROTATE_90), exif=exif))
-    square = decode_file(tmp_path / "a", 16).astype(int)
+    square = read_square(tmp_path / "a", 16).pixels.astype(int)
     assert (square[2, 2] - square[0, 2]).min() > 100
     assert (square[0, 13] - square[2, 13]).min() > 100

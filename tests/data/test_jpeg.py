@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hardpair.data import decode, jpeg
-from hardpair.data.decode import UnusableError, decode_file
+from hardpair.data.decode import UnusableError, read_square
 from hardpair.data.jpeg import OddError, decode_square, read_header, reduced
 
 
@@ -73,7 +73,7 @@ def test_the_fast_way_gives_what_pillow_gives(kind: str, size: int) -> None:
 def test_a_plain_file_takes_the_fast_way(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(decode, "_by_pillow")
     (tmp_path / "a.png").write_bytes(PLAIN[kind])
-    assert np.array_equal(decode_file(tmp_path / "a.png", 32), fast(PLAIN[kind], 32))
+    assert np.array_equal(read_square(tmp_path / "a.png", 32).pixels, fast(PLAIN[kind], 32))
 
 
 def two_frames() -> bytes:
@@ -107,20 +107,20 @@ def test_odd_files_are_not_for_us(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["CMYK", "turned by XMP", "bytes between segments"])
 def test_odd_but_whole_files_are_read_by_pillow(tmp_path: Path, kind: str) -> None:
     (tmp_path / "a.jpg").write_bytes(ODD[kind])
-    assert np.array_equal(decode_file(tmp_path / "a.jpg", 16), by_pillow(ODD[kind], 16))
+    assert np.array_equal(read_square(tmp_path / "a.jpg", 16).pixels, by_pillow(ODD[kind], 16))
 
 
 def test_without_the_fast_decoder_pillow_reads_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jpeg, "simplejpeg", None)
     (tmp_path / "a.jpg").write_bytes(PLAIN["large"])
-    assert np.array_equal(decode_file(tmp_path / "a.jpg", 16), by_pillow(PLAIN["large"], 16))
+    assert np.array_equal(read_square(tmp_path / "a.jpg", 16).pixels, by_pillow(PLAIN["large"], 16))
 
 
 def test_long_files_are_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jpg").write_bytes(PLAIN["large"])
     monkeypatch.setattr(decode, "MOST_AT_ONCE", len(PLAIN["large"]) - 1)
     monkeypatch.delattr(decode, "_plain_jpeg")
-    assert np.array_equal(decode_file(tmp_path / "a.jpg", 16), by_pillow(PLAIN["large"], 16))
+    assert np.array_equal(read_square(tmp_path / "a.jpg", 16).pixels, by_pillow(PLAIN["large"], 16))
 
 
 @pytest.mark.parametrize("kind", ["small", "large", "progressive", "grey", "turned 6"])
@@ -147,7 +147,7 @@ def test_what_pillow_refuses_is_refused(tmp_path: Path) -> None:
         except Exception:
             refused += 1
             with pytest.raises(UnusableError):
-                decode_file(path, 16)
+                read_square(path, 16)
     assert refused > 50
 
 
@@ -168,7 +168,7 @@ def test_more_scans_than_the_header_promises_are_not_walked_through(tmp_path: Pa
     with pytest.raises(OddError), within(10):
         fast((tmp_path / "a.jpg").read_bytes(), 16)
     with within(10), little_memory(100), pytest.raises(UnusableError, match="over 200 scans"):
-        decode_file(tmp_path / "a.jpg", 16)
+        read_square(tmp_path / "a.jpg", 16)
 
 
 def test_scans_are_counted_where_there_may_be_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,4 +176,4 @@ def test_scans_are_counted_where_there_may_be_several(tmp_path: Path, monkeypatc
     (tmp_path / "a.jpg").write_bytes(PLAIN["progressive"])
     monkeypatch.setattr(decode, "MOST_SCANS", 3)
     with pytest.raises(UnusableError, match="over 3 scans"):
-        decode_file(tmp_path / "a.jpg", 16)
+        read_square(tmp_path / "a.jpg", 16)

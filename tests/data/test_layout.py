@@ -70,7 +70,7 @@ def test_a_test_folder_without_classes_gives_way_to_one_with(root: Path, touch: 
     touch("train/cat/a.jpg", "train/dog/a.jpg", "test/t.jpg", "valid/dog/v.jpg", "val/u.jpg")
     assert list_split(root, "test").names == ["dog/v.jpg"]
     touch("test/cat/t.jpg")
-    assert list_split(root, "test").names == ["cat/t.jpg", "t.jpg"], "a stray picture is to be mended, not hidden"
+    assert list_split(root, "test").names == ["cat/t.jpg", "t.jpg"], "a stray picture is to be fixed, not hidden"
 
 
 def test_of_test_folders_without_classes_the_first_counts(root: Path, touch: Touch) -> None:

@@ -120,7 +120,7 @@ def test_a_broken_training_image_is_skipped_and_a_broken_test_image_refused(root
     broken = made.files[min(made.truth["test"])]
     broken.write_bytes(b"")
     for _ in ("decoded", "from the cache"):
-        with pytest.raises(UserError, match=rf"1 of 9 files cannot be used; mend them.*{broken.name}"):
+        with pytest.raises(UserError, match=rf"1 of 9 files cannot be used; fix them.*{broken.name}"):
             read("pets", "test", made, root)
 
 

@@ -80,13 +80,11 @@ class UnusableError(Exception):
     """Why a file is left out; the message is one short line."""
 
 
-def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
-    """The centre square of an image, resized: uint8 (3, size, size)."""
-    return read_square(path, size).pixels
-
-
 def read_square(path: Path, size: int) -> Square:
-    """The same, and whether the image had to be enlarged; UnusableError where it cannot be read."""
+    """The centre square of an image, resized: uint8 (3, size, size), and whether it had to be enlarged.
+
+    UnusableError where it cannot be read.
+    """
     try:
         file = _open(path)
         try:

@@ -93,7 +93,7 @@ def check_skipped(listing: Listing, skipped: Sequence[str], share: float, where:
     broken, total = len(skipped), len(listing.names)
     if broken <= share * total and broken < total:
         return
-    advice = "mend or remove them" if share else "mend them, for every one counts"
+    advice = "fix or remove them" if share else "fix them, since none may be left out"
     if share and broken < total:
         advice += f", or leave them out with --skip-broken {math.ceil(100 * broken / total) / 100:g}"
     first = "; ".join(skipped[:3]) + "; …" * (broken > 3)
@@ -168,7 +168,7 @@ class _Filling:
             self.journal.add(self.split, DonePart(len(batch), skipped, sha256, "".join(hashes)))
         except OSError as error:
             reason = f"{self.path}: cannot be written ({error.strerror or error})"
-            raise UserError(f"{reason}; mend that, and the same command goes on") from error
+            raise UserError(f"{reason}; fix that, and the same command continues") from error
         if skipped:
             self.skipped[self.split] = _skipped_lines(self.listing, self.journal.parts[self.split])
             self._refuse_many_skipped()

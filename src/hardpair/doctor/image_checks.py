@@ -134,8 +134,8 @@ def _unusable(look: LookedAt, split: Split) -> Finding:
         return good(check, f"all can be used{look.part()}")
     found = f"{several(len(look.skipped), 'file')} cannot be used{look.part()}: {_listed(look.skipped)}"
     if len(look.skipped) > MOST_SKIPPED * look.looked_at:
-        return bad(check, found, f"mend or remove them: a split with more than {MOST_SKIPPED:.0%} is refused")
-    return warning(check, found, "they will be left out; mend or remove them")
+        return bad(check, found, f"fix or remove them: a split with more than {MOST_SKIPPED:.0%} is refused")
+    return warning(check, found, "they will be left out; fix or remove them")
 
 
 def _duplicates(train: LookedAt) -> Finding:

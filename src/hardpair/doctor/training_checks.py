@@ -5,7 +5,6 @@ Narrow encoders and the two processes train in child processes: ``python -m hard
 
 import contextlib
 import io
-import itertools
 import json
 import os
 import re
@@ -84,12 +83,6 @@ def check_narrow(_options: Doctor) -> Iterator[Finding]:
         return
     advice = "train encoders with at least 16 channels in every layer, or with another version of torch"
     yield bad(check, fault, advice)
-
-
-def every_narrow_case() -> list[NarrowCase]:
-    """All kinds, widths and sizes; colour streams are two encoders of half the width."""
-    grid = itertools.product(METHOD_OF, (1 / 16, 1 / 8, 1 / 4, 1 / 2), (32, 64, 96))
-    return [NarrowCase(*case) for case in grid if case[0] != "colour streams" or case[1] > 1 / 16]
 
 
 def find_fault(cases: Sequence[NarrowCase], environment: Mapping[str, str] | None = None) -> str | None:

@@ -16,7 +16,7 @@ from hardpair.sweep.options import Ablate, Which
 from hardpair.sweep.results import SCORES, OverSeeds, Result, Summary, summarise
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.runner import run_sweep
-from hardpair.sweep.tables import Columns, Output, Page, Setup, setup_now, table_of
+from hardpair.sweep.tables import KNN_COLUMNS, LINEAR_COLUMNS, Columns, Output, Page, Setup, setup_now, table_of
 from hardpair.sweep.variants import Job, Variant, given_conditions, open_labelled, plan_jobs, under_conditions
 from hardpair.text import several
 from hardpair.train import pick_device
@@ -52,10 +52,8 @@ TITLES: Mapping[Which, str] = {
 }
 COLUMNS: Columns = (
     ("seeds", lambda row: str(len(row.results))),
-    ("linear top-1", lambda row: f"{row.figure('linear'):.1f}"),
-    ("control", lambda row: f"{row.mean('linear_control'):.1f}"),
-    ("knn top-1", lambda row: f"{row.figure('knn'):.1f}"),
-    ("control", lambda row: f"{row.mean('knn_control'):.1f}"),
+    *LINEAR_COLUMNS,
+    *KNN_COLUMNS,
     ("loss", lambda row: f"{row.mean('loss'):.3f}"),
     ("mined", lambda row: f"{row.mean('mined'):.1%}"),
     ("rank", lambda row: f"{row.mean('rank'):.1f}"),

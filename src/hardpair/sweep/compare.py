@@ -16,7 +16,18 @@ from hardpair.sweep.options import SHARED, Compare
 from hardpair.sweep.results import IN_COMPARISON, SCORES, SEMI, Result, Summary, read_known, summarise
 from hardpair.sweep.run_scores import RunScores
 from hardpair.sweep.runner import run_sweep
-from hardpair.sweep.tables import Column, Columns, Lines, Output, Page, Setup, setup_now, table_of
+from hardpair.sweep.tables import (
+    KNN_COLUMNS,
+    LINEAR_COLUMNS,
+    Column,
+    Columns,
+    Lines,
+    Output,
+    Page,
+    Setup,
+    setup_now,
+    table_of,
+)
 from hardpair.sweep.variants import Job, Variant, given_conditions, open_labelled, plan_jobs, under_conditions
 from hardpair.text import several
 from hardpair.train import pick_device
@@ -26,11 +37,9 @@ COLUMNS: Columns = (
     ("epochs", lambda row: str(row.variant.recipe.epochs)),
     ("forwards", lambda row: f"{row.variant.forwards:.0f}"),
     ("minutes", lambda row: f"{row.mean('minutes'):.1f}"),
-    ("linear top-1", lambda row: f"{row.figure('linear'):.1f}"),
-    ("control", lambda row: f"{row.mean('linear_control'):.1f}"),
+    *LINEAR_COLUMNS,
     ("gain", lambda row: f"{row.mean('linear') - row.mean('linear_control'):+.1f}"),
-    ("knn top-1", lambda row: f"{row.figure('knn'):.1f}"),
-    ("control", lambda row: f"{row.mean('knn_control'):.1f}"),
+    *KNN_COLUMNS,
     ("loss", lambda row: f"{row.mean('first_loss'):.3f} → {row.mean('last_loss'):.3f}"),
 )
 LEGEND = (

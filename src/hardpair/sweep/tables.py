@@ -18,6 +18,14 @@ Lines = Sequence[Sequence[str]]
 Column = tuple[str, Callable[[Summary], str]]
 """Its heading, and its cell in the row of a variant."""
 Columns = Sequence[Column]
+LINEAR_COLUMNS: Columns = (
+    ("linear top-1", lambda row: f"{row.figure('linear'):.1f}"),
+    ("control", lambda row: f"{row.mean('linear_control'):.1f}"),
+)
+KNN_COLUMNS: Columns = (
+    ("knn top-1", lambda row: f"{row.figure('knn'):.1f}"),
+    ("control", lambda row: f"{row.mean('knn_control'):.1f}"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,7 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             reason = printable(str(error))[:120] or type(error).__name__
             if not _is_damage(error):
                 raise UserError(
-                    f"{path}: cannot be read here ({reason}), though it may be whole; mend that and continue with "
+                    f"{path}: cannot be read here ({reason}), though it may be intact; fix that and continue with "
                     "--resume, or move it away to go on from the checkpoint before it"
                 ) from error
             complaints.append(f"{path}: unreadable ({reason}); falling back to the checkpoint before it")
