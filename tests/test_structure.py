@@ -25,7 +25,7 @@ LAYERS = [
     "api",
     "cli",
 ]
-FREE = {"distributed", "errors", "files", "machine", "pixels", "protocol_settings", "text"}
+FREE = {"distributed", "errors", "files", "machine", "pixels", "precision", "protocol_settings", "text"}
 MAY_IMPORT = {
     "data": set(),
     "views": set(),

@@ -32,7 +32,7 @@ STRANGE = [
     ({"learning_rate": 10**400}, "learning_rate: .* too large"),
     ({"width": 10**400}, "width: .* too large"),
     ({"seed": 2**63}, "seed: .* too large"),
-    ({"optimiser": NESTED}, "optimiser: must be one of adam, sgd, lars, not {"),
+    ({"optimiser": NESTED}, "optimiser: must be one of adam, adamw, sgd, lars, not {"),
     ({"optimiser": "__import__('os').system('touch x')"}, "optimiser: must be one of"),
     ({"method": "x" * 100_000}, "method: there is no 'xxxxxxxxxxxx...xxxxxxxxxxxxx'"),
     ({"method": "os.system"}, "method: there is no 'os.system'"),

@@ -148,7 +148,7 @@ def test_hash_follows_the_science_and_not_the_name():
         ({"learning_rate": float("nan")}, "learning_rate: must be a number"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"batch_size": 1}, "batch_size"),
-        ({"optimiser": "adm"}, "optimiser: must be one of adam, sgd, lars"),
+        ({"optimiser": "adm"}, "optimiser: must be one of adam, adamw, sgd, lars"),
         ({"method": "hnmp"}, "method: there is no 'hnmp'; did you mean hnpm"),
         ({"warmup_epochs": 100.0}, "warmup_epochs: 100 must be less than epochs"),
         ({"settings": {"taus": 1.0}}, "no such setting; did you mean tau"),

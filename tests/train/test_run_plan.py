@@ -18,7 +18,8 @@ from hardpair.train import cost, pretrain
 from hardpair.train.checkpoints import save_checkpoint
 from hardpair.train.cost import forward_equivalents
 from hardpair.train.optimisers import build_optimiser
-from hardpair.train.plan import Gpus, RunPlan, enough_gpus, make_plan, most_images, plan_json, plan_text, verdict
+from hardpair.train.plan import Gpus, RunPlan, enough_gpus, make_plan, most_images
+from hardpair.train.plan_text import plan_json, plan_text, verdict
 from hardpair.train.step import build_method
 from hardpair.views import Draw
 

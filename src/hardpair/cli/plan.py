@@ -34,7 +34,8 @@ class Plan:
 def main(arguments: Sequence[str]) -> int:
     """Say what a training will need."""
     recipe, options = parse_recipe(arguments, Plan, "plan", "What a training will need, before it begins.")
-    from hardpair.train.plan import Gpus, make_plan, plan_json, plan_text
+    from hardpair.train.plan import Gpus, make_plan
+    from hardpair.train.plan_text import plan_json, plan_text
 
     if options.here:
         prepare_to_compute(threads=0)

@@ -1,6 +1,7 @@
 """Losses of the other systems: softmax over similarities, and the regression of one direction on another.
 
-Outputs are taken raw and made unit vectors here; what a memory holds is one already. Similarities are cosines.
+Outputs are taken raw and made unit vectors here; what a memory holds is one already. Similarities are cosines, computed
+in float32 whatever the networks computed in.
 """
 
 import torch
@@ -8,8 +9,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from hardpair import distributed
+from hardpair.precision import in_full_precision
 
 
+@in_full_precision
 def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
     """SimCLR: each of 2 N views must find its partner among the other 2 N - 1; mean over all, a and b (N, D).
 
@@ -24,6 +27,7 @@ def nt_xent(a: Tensor, b: Tensor, *, temperature: float) -> Tensor:
     return cross_entropy(logits, own.roll(len(a)))
 
 
+@in_full_precision
 def info_nce(queries: Tensor, keys: Tensor, negatives: Tensor, *, temperature: float) -> Tensor:
     """MoCo: query i must find key i (both (N, D)) among negatives that all share, unit vectors (K, D)."""
     queries, keys = normalize(queries, dim=1), normalize(keys, dim=1)
@@ -32,6 +36,7 @@ def info_nce(queries: Tensor, keys: Tensor, negatives: Tensor, *, temperature: f
     return cross_entropy(logits, torch.zeros(len(queries), dtype=torch.long, device=queries.device))
 
 
+@in_full_precision
 def find_own(queries: Tensor, bank: Tensor, rows: Tensor, sampled: Tensor, *, temperature: float) -> Tensor:
     """Instance discrimination: query i must find vector ``rows[i]`` of a bank of unit vectors (M, D).
 
@@ -42,6 +47,7 @@ def find_own(queries: Tensor, bank: Tensor, rows: Tensor, sampled: Tensor, *, te
     return cross_entropy(normalize(queries, dim=1) @ bank.T / temperature, rows)
 
 
+@in_full_precision
 def cosine_regression(predicted: Tensor, target: Tensor) -> Tensor:
     """BYOL: squared distance of unit vectors, ``2 - 2 cos``, mean over (N, D); no gradient into the target."""
     predicted, target = normalize(predicted, dim=1), normalize(target.detach(), dim=1)

@@ -7,7 +7,6 @@ computing it (large_batch.py).
 
 import inspect
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -16,6 +15,7 @@ from torch.nn.functional import mse_loss
 
 from hardpair import distributed
 from hardpair.losses import large_batch
+from hardpair.precision import full_precision
 
 Norm = Literal["inf", "l2"]
 Reduce = Literal["sum", "mean"]
@@ -42,7 +42,7 @@ def dissimilarity(u_prime: Tensor, u: Tensor, *, norm: Norm = "inf", reduce: Red
 
     Computed in float32 or better even under autocast: half precision cannot tell near pairs apart.
     """
-    with _full_precision(u.device):
+    with full_precision(u.device):
         return squared_distances(_scaled(u_prime, norm, reduce), _scaled(u, norm, reduce))
 
 
@@ -83,7 +83,7 @@ def hnpm_loss(
     anchors being Eq. 5's. Where several processes share a batch, each gives its own rows.
     """
     _check_shapes(u, u_prime)
-    with _full_precision(u.device):
+    with full_precision(u.device):
         teacher, student = _scaled(u, norm, reduce), _scaled(u_prime, norm, reduce)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         positive = mse_loss(teacher, student, reduction="sum") / len(u)
@@ -170,10 +170,3 @@ def _scaled(u: Tensor, norm: Norm, reduce: Reduce) -> Tensor:
         raise ValueError(f"reduce must be 'sum' or 'mean', not {reduce!r}")
     rows = normalise(u if u.dtype == torch.float64 else u.float(), norm)
     return rows if reduce == "sum" else rows / math.sqrt(u.shape[1])
-
-
-def _full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """No autocast on this device; one that knows of none (meta, where only shapes are computed) needs nothing."""
-    if torch.amp.is_autocast_available(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()

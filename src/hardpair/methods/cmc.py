@@ -16,7 +16,7 @@ from torch import Tensor
 from hardpair.errors import UserError, require_range
 from hardpair.losses import find_own
 from hardpair.methods.method import Method
-from hardpair.models import Bank, ColourStreams, Encoder, build_encoder, mlp
+from hardpair.models import Bank, Encoder, build_encoder, mlp
 from hardpair.views import POLICIES, Draw, PolicyName, augmented_view
 
 
@@ -71,13 +71,13 @@ class CMC(Method):
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """Each stream must find the other's vector of its image."""
         view, rows, sampled = views
-        assert isinstance(self.encoder.trunk, ColourStreams)
-        luminance, colour = self.encoder.trunk.streams(view)  # (N, F/2) each
+        features = self.encoder(view)  # (N, F)
+        luminance, colour = features.chunk(2, dim=1)  # (N, F/2) each
         u, v = self.luminance_head(luminance), self.colour_head(colour)  # (N, D) each
         loss = find_own(u, self.colour_bank.vectors, rows, sampled, temperature=self.temperature)
         loss = loss + find_own(v, self.luminance_bank.vectors, rows, sampled, temperature=self.temperature)
         self.fresh = [rows, u.detach(), v.detach()]
-        return {"loss": loss, "features": torch.cat([luminance, colour], dim=1).detach()}
+        return {"loss": loss, "features": features.detach()}
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """The banks learn the new outputs."""

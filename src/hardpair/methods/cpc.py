@@ -19,6 +19,7 @@ from hardpair import distributed
 from hardpair.errors import UserError, require_range
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, PatchGrid, build_encoder
+from hardpair.precision import in_full_precision
 from hardpair.views import POLICIES, Draw, PolicyName, augmented_view
 
 IGNORED, FURTHEST = 2, 5  # rows: nearer ones share pixels with the patch that predicts, further ones are not predicted
@@ -76,7 +77,7 @@ class CPC(Method):
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The mean loss of four directions."""
-        grid = self._grid.grid(views[0])  # (N, F, H, W)
+        grid = self.encoder.in_parts(self._grid.grid, views[0])  # (N, F, H, W)
         if distributed.world_size() > 1 and self.group and len(grid) % self.group:
             raise UserError(
                 f"group: {self.group} does not divide the {len(grid)} images that each process has of a batch"
@@ -111,6 +112,7 @@ class Direction(nn.Module):
         return torch.stack(losses).mean()
 
     @staticmethod
+    @in_full_precision
     def _loss(predictions: Tensor, targets: Tensor, below: int, first: int) -> Tensor:
         count, _, height, width = targets.shape
         place = torch.arange(count * height * width, device=targets.device).view(count, height, width)

@@ -11,11 +11,13 @@ Differs: RandAugment's magnitudes scale with the image; patches are 3/4 of a nin
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from hardpair.errors import UserError, require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, Queue, average_into, averaged_copy, mlp
+from hardpair.precision import to_float32
 from hardpair.views import POLICIES, Draw, PolicyName, augmented_view, two_views
 
 CELLS = 3  # a side of the jigsaw
@@ -84,7 +86,7 @@ class InfoMin(Method):
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The view's query and the patches' query against the other view's key."""
         with torch.no_grad():
-            keys = nn.functional.normalize(self.averaged(views[1]), dim=1)  # (N, D)
+            keys = normalize(to_float32(self.averaged(views[1])), dim=1)  # (N, D)
         features = self.encoder(views[0])  # (N, F)
         loss = info_nce(self.head(features), keys, self.queue.keys, temperature=self.temperature)
         if self.jigsaw:

@@ -12,12 +12,14 @@ Differs: published on eight devices, whose batch norms do not see each other and
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from hardpair import distributed
 from hardpair.errors import UserError, require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
 from hardpair.models import Encoder, Queue, average_into, averaged_copy, mlp
+from hardpair.precision import to_float32
 from hardpair.views import Draw, PolicyName, two_views
 
 
@@ -98,9 +100,9 @@ class MoCo(Method):
     def _keys(self, images: Tensor, shuffle: Tensor | None = None) -> Tensor:
         """With splits, keys are shuffled into other splits than queries, so that batch norm cannot reveal the pairs."""
         if shuffle is None:
-            return nn.functional.normalize(self.averaged(images), dim=1)
+            return normalize(to_float32(self.averaged(images)), dim=1)
         mixed = self._in_splits(self.averaged, distributed.local_rows(distributed.gather(images)[shuffle]))
-        return nn.functional.normalize(distributed.local_rows(distributed.gather(mixed)[shuffle.argsort()]), dim=1)
+        return normalize(to_float32(distributed.local_rows(distributed.gather(mixed)[shuffle.argsort()])), dim=1)
 
     def _in_splits(self, module: nn.Module, images: Tensor) -> Tensor:
         return torch.cat([module(part) for part in images.chunk(max(1, self.splits // distributed.world_size()))])

@@ -1,14 +1,18 @@
 """Encoders: ResNets of any depth and width (resnets.py), alone, as two colour streams (CMC), or on patches (CPC)."""
 
 import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from hardpair.errors import UserError, nearest, require_range
 from hardpair.models.narrow_strides import guard_narrow_strides
 from hardpair.pixels import MEAN, STD
+from hardpair.precision import to_float32
 
 DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many per stage
     "resnet10": (False, (1, 1, 1, 1)),
@@ -33,11 +37,37 @@ class Encoder(nn.Module):
         self.settings = settings
         self.num_features = num_features
         self.step = 0  # of pretraining, when it was saved
+        self.micro_batch = 0  # images at a time in training; 0 is all of them
 
     def forward(self, images: Tensor) -> Tensor:
-        """Pooled features."""
-        features: Tensor = self.trunk(images)
-        return features
+        """Pooled features, float32 under autocast too."""
+        return self.in_parts(self.trunk, images)
+
+    def in_parts(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Outputs of the trunk, or of a part of it, for ``micro_batch`` images at a time.
+
+        What the backward needs of a part is not kept but computed again when its turn comes, so that memory holds one
+        part at a time, and the loss still sees the outputs of all. Batch norm sees a part by itself.
+        """
+        if not 0 < self.micro_batch < len(images):
+            return to_float32(network(images))
+        parts = images.split(self.micro_batch)
+        if not torch.is_grad_enabled():
+            return torch.cat([to_float32(network(part)) for part in parts])
+        outputs = [checkpoint(network, part, use_reentrant=False, context_fn=self._twice) for part in parts]
+        return torch.cat([to_float32(part) for part in outputs])
+
+    def _twice(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        """Around the two forwards of a part; only the first changes statistics of batch norm."""
+        return nullcontext(), self._unchanged_statistics()
+
+    @contextmanager
+    def _unchanged_statistics(self) -> Iterator[None]:
+        buffers = list(self.buffers())
+        before = [buffer.clone() for buffer in buffers]
+        yield
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
 
 
 def build_encoder(
@@ -111,7 +141,7 @@ class ColourStreams(nn.Module):
     def streams(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Features of the luminance (N, D) and of the two colour channels (N, D)."""
         converted = nn.functional.conv2d(images, self.matrix, self.offset)
-        return self.luminance(converted[:, :1]), self.colour(converted[:, 1:])
+        return to_float32(self.luminance(converted[:, :1])), to_float32(self.colour(converted[:, 1:]))
 
     def forward(self, images: Tensor) -> Tensor:
         """Both streams, (N, 2 D)."""
@@ -135,7 +165,7 @@ class PatchGrid(nn.Module):
         cut = images.unfold(2, self.patch, stride).unfold(3, self.patch, stride)  # (N, 3, rows, columns, P, P)
         count, channels, rows, columns = cut.shape[:4]
         patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels, self.patch, self.patch)
-        features: Tensor = self.trunk(patches)
+        features = to_float32(self.trunk(patches))
         return features.view(count, rows, columns, -1).permute(0, 3, 1, 2)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hardpair import distributed
+from hardpair.precision import to_float32
 
 # Parameters of averaged and of trained modules: to find those of a small encoder takes longer than to average them.
 _lists: WeakKeyDictionary[nn.Module, tuple[list[Tensor], list[Tensor]]] = WeakKeyDictionary()
@@ -62,6 +63,6 @@ class Bank(nn.Module):
     @torch.no_grad()
     def update(self, rows: Tensor, outputs: Tensor, *, keep: float) -> None:
         """Move the vectors of these images (and other processes' ones) to their new outputs, and back to length one."""
-        rows, outputs = distributed.gather(rows), distributed.gather(outputs)
+        rows, outputs = distributed.gather(rows), to_float32(distributed.gather(outputs))
         moved = torch.lerp(normalize(outputs, dim=1), self.vectors[rows], keep)
         self.vectors[rows] = normalize(moved, dim=1)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpair import distributed
+from hardpair.precision import to_float32
 
 
 def synchronise_norms(module: nn.Module, device: torch.device) -> nn.Module:
@@ -54,10 +55,11 @@ class SynchronisedNorm(nn.Module):
         scale = torch.rsqrt(variance + self.eps) * (1 if self.weight is None else self.weight)
         shift = (0 if self.bias is None else self.bias) - mean * scale
         normed: Tensor = self.act(self.drop(torch.addcmul(shift.view(shape), x, scale.view(shape))))
-        return normed
+        return normed.to(x.dtype)
 
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance over all processes, with gradient; the running ones follow."""
+        """Mean and variance over all processes, in float32 and with gradient; the running ones follow."""
+        x = to_float32(x)
         axes = [axis for axis in range(x.ndim) if axis != 1]
         count = distributed.world_size() * x.numel() // x.shape[1]
         mean = distributed.all_reduce_with_gradient(x.sum(axes)) / count

@@ -35,11 +35,18 @@ class Recipe:
         width: multiplies every channel count; fractions make small encoders.
         sk: selective kernels, for resnet50 and deeper.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
+        zero_init: the last batch norm of each residual branch starts at zero, as SimCLR and SimSiam have it.
+        drop_path: stochastic depth of a timm encoder that has it.
+        init: weights to start from instead of random ones: a run, a file of weights, or timm:NAME.
         epochs: passes over the images.
         batch_size: images per step (global batch size).
-        optimiser: adam, sgd (with momentum .9) or lars.
+        micro_batch: images that encoders see at a time, to fit a large batch into memory; 0 means all of them. The loss
+            is still that of the whole batch.
+        precision: arithmetic of encoders and heads. Losses, statistics, averages and the optimiser stay in float32.
+        optimiser: adam, adamw, sgd (with momentum .9) or lars.
         learning_rate: its peak.
-        weight_decay: not applied to biases and norms.
+        weight_decay: not applied to biases and norms, unless decay_norms.
+        decay_norms: apply weight decay to biases and norms too, as MoCo does.
         schedule: "cosine" falls to 0 over the run, step by step; "steps" divides by ten after 60 and 80 % of it;
             "paper" is a cosine of 100 epochs, by epoch.
         warmup_epochs: the learning rate rises linearly from 0 over these.
@@ -57,11 +64,17 @@ class Recipe:
     width: float = 1.0
     sk: bool = False
     small_images: bool = True
+    zero_init: bool = False
+    drop_path: float = 0.0
+    init: str = ""
     epochs: int = 100
     batch_size: int = 160
-    optimiser: Literal["adam", "sgd", "lars"] = "adam"
+    micro_batch: int = 0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    optimiser: Literal["adam", "adamw", "sgd", "lars"] = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    decay_norms: bool = False
     schedule: Literal["cosine", "steps", "paper"] = "cosine"
     warmup_epochs: float = 0.0
     clip: float = 1.0
@@ -152,8 +165,10 @@ MOST = 2**31 - 1  # of any whole number; what is larger overflows somewhere
 RANGES: dict[str, tuple[float, float]] = {
     "image_size": (8, 1024),
     "view_size": (0.1, 1),
+    "drop_path": (0, 0.9),
     "epochs": (1, 100_000),
     "batch_size": (2, 1_000_000),
+    "micro_batch": (0, 1_000_000),
     "learning_rate": (0, 1000),
     "weight_decay": (0, 1),
     "warmup_epochs": (0, 100_000),
@@ -162,6 +177,11 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 
 
+LATER = ("zero_init", "drop_path", "init", "micro_batch", "precision", "decay_norms")
+"""Fields that recipes did not always have: at their defaults they do not count, so that old hashes still hold."""
+
+
 def _hash(fields: Mapping[str, Any]) -> str:
-    science = {name: value for name, value in fields.items() if name != "name"}
+    defaults = {f.name: f.default for f in dataclasses.fields(Recipe) if f.name in LATER}
+    science = {n: value for n, value in fields.items() if n != "name" and (n not in LATER or value != defaults[n])}
     return hashlib.sha256(json.dumps(science, sort_keys=True).encode()).hexdigest()[:16]

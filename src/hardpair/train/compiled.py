@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hardpair import distributed
 from hardpair.errors import printable
 from hardpair.methods import Method
+from hardpair.precision import autocast
 from hardpair.train.parallel import averaging_gradients
 from hardpair.train.run_folder import Log
 from hardpair.train.step import STATISTICS, Stepper
@@ -91,7 +92,9 @@ def _results(stepper: Stepper, step: int, change: Callable[[Method], None]) -> R
     method = copy.deepcopy(stepper.method).train()
     change(method)
     ddp = distributed.world_size() > 1
-    loss: Tensor = (averaging_gradients(method, stepper.device) if ddp else method)(views)["loss"]
+    forward = averaging_gradients(method, stepper.device) if ddp else method
+    with autocast(stepper.recipe.precision, stepper.device):
+        loss: Tensor = forward(views)["loss"]
     loss.backward()
     return {
         "loss": [loss.detach()],

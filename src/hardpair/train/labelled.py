@@ -12,6 +12,7 @@ from hardpair.data.progress import progress
 from hardpair.errors import UserError
 from hardpair.methods import Method
 from hardpair.models import Encoder
+from hardpair.precision import to_float32
 from hardpair.recipes.tuning import Tuning
 from hardpair.train.optimisers import build_optimiser, set_learning_rate
 from hardpair.views import POLICIES, Draw, augmented_view
@@ -102,7 +103,7 @@ class Supervised(Method):
         """Cross entropy, and the share that was right."""
         view, labels = views
         features = self.encoder(view)  # (N, F)
-        logits = self.classifier(features)  # (N, classes)
+        logits = to_float32(self.classifier(features))  # (N, classes)
         right = (logits.detach().argmax(1) == labels).float().mean()
         loss = nn.functional.cross_entropy(logits, labels)
         return {"loss": loss, "features": features.detach(), "right": right}

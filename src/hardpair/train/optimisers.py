@@ -58,6 +58,8 @@ def build_optimiser(
         ]
     if wanted.optimiser == "adam":
         return torch.optim.Adam(groups, lr=wanted.learning_rate, fused=True)
+    if wanted.optimiser == "adamw":
+        return torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     if wanted.optimiser == "sgd":
         return torch.optim.SGD(groups, lr=wanted.learning_rate, momentum=MOMENTUM, nesterov=nesterov, fused=True)
     # timm's LARS adapts only groups with weight decay unless told to; weights always adapt, biases and norms never.

@@ -1,10 +1,8 @@
 """What a run will need, before it starts: work, memory of each GPU, disk and time (docs/explanation/scale.md)."""
 
-import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +12,6 @@ from hardpair.errors import UserError, require_range
 from hardpair.machine import A100_TFLOPS
 from hardpair.methods import Method
 from hardpair.recipes import Recipe
-from hardpair.text import duration, scaled, several, sides
 from hardpair.train.checkpoints import KEPT
 from hardpair.train.cost import Here, rehearse, time_steps
 from hardpair.train.optimisers import build_optimiser
@@ -226,97 +223,6 @@ def _count(parameters: Iterable[nn.Parameter]) -> int:
     return sum(parameter.numel() for parameter in parameters)
 
 
-def plan_json(plan: RunPlan) -> dict[str, Any]:
-    """Every figure, in operations, bytes and seconds, and what follows from them."""
-    content = dataclasses.asdict(plan)
-    content["recipe"] = plan.recipe.to_json()
-    content["memory"]["total"] = plan.memory.total
-    seconds = {"step": plan.step_seconds, "total": plan.seconds}
-    return {**content, "seconds": seconds, "fits": plan.fits, "verdict": verdict(plan), "assumed": assumptions(plan)}
-
-
-def plan_text(plan: RunPlan) -> str:
-    """The same to read: for which machine, a figure per line, a verdict, and what was assumed."""
-    recipe, kernels = plan.recipe, " with selective kernels" * plan.recipe.sk
-    encoder = f"{recipe.encoder} of width {recipe.width:g}{kernels}, {sides(recipe.image_size, recipe.view_pixels)}"
-    lines = [f"{recipe.name}: {recipe.method}, {encoder}, batch {recipe.batch_size:,}, {recipe.optimiser}"]
-    lines += _machines(plan)
-    for name, value, note in _rows(plan):
-        lines += [f"  {name:38}{value:>14}  {note}".rstrip()] if value else ["", name]
-    return "\n".join([*lines, "", verdict(plan), "", "assumed", *(f"  {line}" for line in assumptions(plan))])
-
-
-def _machines(plan: RunPlan) -> Iterator[str]:
-    """For which machine the figures are, and what is known of this one."""
-    gpus, here = plan.gpus, plan.here
-    kind = "like an A100, " if gpus.tflops == A100_TFLOPS else "of "
-    speed = f"{kind}{gpus.tflops:g} TFLOPS and {scaled(gpus.memory, 'B')}"
-    line = f"planned for {several(gpus.count, 'GPU')} {speed}{' each' * (gpus.count > 1)}"
-    if here is None and not torch.cuda.is_available():
-        line += "; this machine has no GPU: --here times some steps on it, and pretrain prints the time left"
-    yield line
-    if here is not None:
-        time_here = f"whole run {_time(here.step_seconds * plan.work.steps)}, {_time(here.step_seconds)} per step"
-        on = f"{here.device}, {several(here.threads, 'thread')}" if here.device == "cpu" else here.device
-        yield f"on this machine ({on}): {time_here}, by the median of {several(here.steps, 'timed step')}"
-
-
-def _rows(plan: RunPlan) -> list[tuple[str, str, str]]:
-    """Name, value and note; a title has no value."""
-    recipe, parameters, work, memory, disk = plan.recipe, plan.parameters, plan.work, plan.memory, plan.disk
-    forward = f"of {scaled(work.encoder_per_image, 'FLOP')} each"
-    moving = "gathered pieces" if plan.gpus.shard else "gradients on their way to other GPUs"
-    sent = [(moving, scaled(memory.on_the_way, "B"), "")] if memory.on_the_way else []
-    rate = f"{recipe.batch_size / plan.step_seconds:,.0f} images/s on all GPUs"
-    return [
-        ("parameters", "", ""),
-        ("encoder", f"{parameters.encoder / 1e6:,.2f} M", ""),
-        ("whole method", f"{parameters.method / 1e6:,.2f} M", ""),
-        ("trained by gradient", f"{parameters.trained / 1e6:,.2f} M", ""),
-        ("work", "", ""),
-        ("per image, forward and backward", scaled(work.step_per_image, "FLOP"), ""),
-        ("the same in forwards of the encoder", f"{work.forward_equivalents:.2f}", forward),
-        ("steps", f"{work.steps:,}", f"{several(recipe.epochs, 'epoch')} of {plan.images // recipe.batch_size:,}"),
-        ("whole run", scaled(work.total, "FLOP"), ""),
-        (f"memory of each GPU, {plan.share:,} images per step", "", ""),
-        ("trained weights", scaled(memory.weights, "B"), ""),
-        ("averaged copies, memories, statistics", scaled(memory.untrained, "B"), ""),
-        ("gradients", scaled(memory.gradients, "B"), ""),
-        *sent,
-        ("optimiser's state", scaled(memory.optimiser, "B"), ""),
-        ("views, and what backward needs", scaled(memory.activations, "B"), ""),
-        ("together", scaled(memory.total, "B"), f"of {scaled(plan.gpus.memory, 'B')}"),
-        ("disk", "", ""),
-        ("a checkpoint", scaled(disk.checkpoint, "B"), ""),
-        ("the two that are kept", scaled(disk.checkpoints_kept, "B"), "three while one is written"),
-        ("images as uint8", scaled(disk.images, "B"), "host memory should hold them too"),
-        (f"time on {several(plan.gpus.count, 'GPU')}", "", ""),
-        ("a step", _time(plan.step_seconds), rate),
-        ("an epoch", _time(plan.seconds / recipe.epochs), ""),
-        ("whole run", _time(plan.seconds), ""),
-    ]
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
-
-
-def verdict(plan: RunPlan) -> str:
-    """Whether it fits, and if not, what to do."""
-    memory, gpus = plan.memory, plan.gpus
-    if plan.fits:
-        return f"fits: {scaled(memory.total, 'B')} of {scaled(gpus.memory, 'B')} on each GPU"
-    needs = f"does not fit: {scaled(memory.total, 'B')} where {scaled(gpus.usable, 'B')} can be counted on"
-    if (most := most_images(plan)) < 2:
-        return (
-            f"{needs}, and {scaled(memory.fixed, 'B')} of it at any batch; it takes GPUs with more memory, a smaller "
-            f"encoder, smaller images, or {'more --gpus' if gpus.shard else 'several --gpus and --shard'}"
-        )
-    more = enough_gpus(plan)
-    smaller = f"--batch-size {most * gpus.count} (and a learning rate to match)"
-    return f"{needs}; give {f'--gpus {more} or ' if more else ''}{smaller}"
-
-
 def most_images(plan: RunPlan) -> int:
     """How many a GPU holds per step, were every one to take as much as now."""
     return math.floor((plan.gpus.usable - plan.memory.fixed) / plan.memory.activations * plan.share)
@@ -327,22 +233,3 @@ def enough_gpus(plan: RunPlan) -> int | None:
     batch = plan.recipe.batch_size
     shares = (share for share in range(min(most_images(plan), batch), 1, -1) if batch % share == 0)
     return next((batch // share for share in shares), None)
-
-
-def assumptions(plan: RunPlan) -> list[str]:
-    """What the figures stand on."""
-    gpus = plan.gpus
-    speed = f"{gpus.tflops:g} TFLOPS sustained on each GPU"
-    if gpus.tflops == A100_TFLOPS:
-        speed += (
-            ": what ResNet-50 reaches in TF32 on eight A100 (NVIDIA's 906 images/s each), a seventh of their peak; "
-            "a wider encoder may come nearer to it"
-        )
-    return [
-        plan.source,
-        speed,
-        "no step waits for images or for other GPUs",
-        f"float32 throughout; every GPU holds {'a part of the' if gpus.shard else 'the whole'} method and its images",
-        f"{FREE * 100:g} % of a GPU's memory stays free for workspaces and the driver",
-        "figures for GPUs are estimates from shapes alone",
-    ]

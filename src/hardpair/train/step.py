@@ -14,6 +14,7 @@ from hardpair.data import Images, epoch_order
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, Method
 from hardpair.models import Encoder, build_encoder, synchronise_norms
+from hardpair.precision import autocast
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.labelled import Supervised
 from hardpair.train.optimisers import build_optimiser, learning_rate, set_learning_rate
@@ -33,9 +34,17 @@ def build_method(recipe: Recipe, images: Images) -> Method:
     torch.manual_seed(recipe.seed)
     encoder = fresh_encoder(recipe)
     if recipe.method == SUPERVISED:
-        return Supervised(encoder, images)
+        return _in_micro_batches(Supervised(encoder, images), recipe)
     method = METHODS[recipe.method](encoder, **recipe.settings)
     method.prepare(images.pixels)
+    return _in_micro_batches(method, recipe)
+
+
+def _in_micro_batches(method: Method, recipe: Recipe) -> Method:
+    """Trained and averaged encoders alike."""
+    for module in method.modules():
+        if isinstance(module, Encoder):
+            module.micro_batch = recipe.micro_batch
     return method
 
 
@@ -115,7 +124,9 @@ class Stepper:
         waited = time.perf_counter() - waiting
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
         _copy(self.statistics, self.statistics_before)
-        outputs = self.forward(self.method.views(images, self.draw(step, rows)))
+        views = self.method.views(images, self.draw(step, rows))
+        with autocast(self.recipe.precision, self.device):
+            outputs = self.forward(views)
         if missing := {"loss", "features"} - outputs.keys():
             raise UserError(f"{self.recipe.method}: forward must return {' and '.join(sorted(missing))} (see Method)")
         outputs["loss"].backward()

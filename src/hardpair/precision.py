@@ -1,0 +1,67 @@
+"""Arithmetic: bfloat16 for encoders and heads where a recipe asks for it, float32 for all that is sensitive."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Literal, ParamSpec, TypeVar
+
+import torch
+
+Precision = Literal["float32", "bfloat16"]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """Around encoders and heads: convolutions and matrix products in this precision; weights stay in float32."""
+    if precision == "float32" or not torch.amp.is_autocast_available(device.type):  # not on meta, where only shapes are
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Around losses and distances: neither autocast nor TF32, whose rounding cannot tell near pairs apart."""
+    known = torch.amp.is_autocast_available(device.type)
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "ieee"
+    try:
+        with torch.autocast(device.type, enabled=False) if known else nullcontext():
+            yield
+    finally:
+        matmul.fp32_precision = before
+
+
+def in_full_precision(loss: Callable[P, T]) -> Callable[P, T]:
+    """Compute a loss of the outputs (N, D) of a network in float32, or better, whatever the network computed in."""
+
+    @functools.wraps(loss)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        exact = [to_float32(a) if isinstance(a, torch.Tensor) else a for a in args]
+        device = next(a.device for a in args if isinstance(a, torch.Tensor))
+        with full_precision(device):
+            return loss(*exact, **kwargs)  # type: ignore[arg-type]  # the same arguments, as float32
+
+    return wrapped
+
+
+def to_float32(outputs: torch.Tensor) -> torch.Tensor:
+    """What a network gave under autocast, as float32; other types stay."""
+    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
+
+
+def allow_tf32() -> None:
+    """Let GPUs multiply float32 with TF32's 10 bits of mantissa: several times as fast, and enough for networks."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.cudnn.conv.fp32_precision = "tf32"  # type: ignore[attr-defined]  # torch has it, its types do not
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether the hardware computes with bfloat16; others emulate it, which is slower than float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu":
+        return False
+    cpu = torch.cpu
+    return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())  # noqa: SLF001
