@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "models": set(),
     "losses": set(),
     "methods": {"views", "models", "losses"},
-    "recipes": {"methods"},
+    "recipes": {"methods", "models"},
     "train": {"data", "views", "models", "methods", "recipes"},
     "evaluate": {"data", "views", "models", "recipes", "train"},
     "report": set(),

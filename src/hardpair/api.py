@@ -22,7 +22,7 @@ from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
 from hardpair.protocol_settings import refuse_unused, settings_from
-from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_method
+from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_encoder, with_init, with_method
 from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
@@ -198,6 +198,11 @@ def _recipe(base: str | Recipe, given: dict[str, Any]) -> Recipe:
     recipe = base if isinstance(base, Recipe) else dataclasses.replace(find_recipe(base), name=base)
     if "method" in given:
         recipe = with_method(recipe, resolve_method(given["method"]))
+    if given.get("init"):
+        given = {**given, "init": os.fspath(given["init"])}
+        recipe = with_init(recipe, given["init"])
+    if "encoder" in given:
+        recipe = with_encoder(recipe, given["encoder"])
     fields = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings", "method"}
     known = method_settings(recipe.method)
     for word in given.keys() - {"method"}:

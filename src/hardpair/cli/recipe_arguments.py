@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from hardpair.cli.arguments import parse
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, resolve_method
-from hardpair.recipes import FAMILIES, Recipe, find_recipe, method_settings, with_method
+from hardpair.recipes import FAMILIES, Recipe, find_recipe, method_settings, with_encoder, with_init, with_method
 
 T = TypeVar("T")
 
@@ -26,6 +26,10 @@ def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: st
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
         recipe = with_method(recipe, method)
+    if init := _given(rest, "--init"):
+        recipe = with_init(recipe, init)
+    if encoder := _given(rest, "--encoder"):
+        recipe = with_encoder(recipe, encoder)
     parsed = vars(parse(_command(recipe, kind, verb, purpose), rest, f"hardpair {verb} [RECIPE]"))
     settings = dataclasses.asdict(part) if (part := parsed.pop(f"{recipe.method}_settings", None)) else {}
     values = {name: value for part in parsed.values() for name, value in vars(part).items()}

@@ -104,7 +104,7 @@ class Context:
 
         Encoders for small images, which have a stem of their own, see them whole.
         """
-        whole = self.encoder.settings["small_images"]
+        whole = self.encoder.settings.get("small_images", False)
         return open_at(self.size if whole else round(self.size * 256 / 224)).centre(self.size)
 
     def features(self, encoder: Encoder, images: Images) -> tuple[Tensor, Tensor]:

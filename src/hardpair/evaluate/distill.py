@@ -11,7 +11,7 @@ from torch.nn.functional import log_softmax
 from hardpair.data import Images
 from hardpair.evaluate.context import Context, Measurement, Task
 from hardpair.evaluate.semi import FewLabels
-from hardpair.models import Classifier, Encoder, build_encoder, save_classifier, save_encoder
+from hardpair.models import DEPTHS, Classifier, Encoder, build_encoder, save_classifier, save_encoder
 from hardpair.protocol_settings import Distilled, Settings
 from hardpair.recipes.tuning import Tuning, scaled_rate
 from hardpair.train.labelled import tune
@@ -26,7 +26,7 @@ def distill_tasks(context: Context, settings: Settings) -> Iterator[Task]:
     shape, tuning = learner_shape(context.encoder, distilled), learner_tuning(distilled, len(images))
     temperature = SAME_SHAPE if shape == context.encoder.settings else OTHER_SHAPE
     used = {**asdict(distilled), "temperature": temperature, **LARS, "shape": dict(shape)}
-    used |= {"learner_width": shape["width"], "learner_batch_size": tuning.batch_size}
+    used |= {"learner_width": shape.get("width", 1), "learner_batch_size": tuning.batch_size}
     for share in settings.tuned.labels:
         few = FewLabels(context, settings.tuned, share)
         distillation = Distillation(context, few, images, shape, temperature, tuning)
@@ -39,7 +39,9 @@ def learner_shape(encoder: Encoder, distilled: Distilled) -> dict[str, Any]:
     """The settings that build the learner's encoder."""
     if distilled.learner is None:
         return encoder.settings
-    small = encoder.settings["small_images"]
+    if distilled.learner not in DEPTHS:
+        return build_encoder(distilled.learner, image_size=encoder.settings.get("image_size", 0)).settings
+    small = encoder.settings.get("small_images", False)
     return build_encoder(distilled.learner, width=distilled.learner_width, small_images=small).settings
 
 
@@ -75,7 +77,7 @@ class Distillation:
 
     def _save(self, learner: Classifier) -> None:
         kernels = "-sk" if self.shape.get("sk") else ""
-        name = f"distilled-{self.few.share:g}-{self.shape['name']}-{self.shape['width']:g}x{kernels}"
+        name = f"distilled-{self.few.share:g}-{self.shape['name']}-{self.shape.get('width', 1):g}x{kernels}"
         folder = self.context.run / name
         folder.mkdir(exist_ok=True)
         save_encoder(learner.encoder, folder, step=self.tuning.steps)

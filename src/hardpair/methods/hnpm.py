@@ -95,7 +95,7 @@ class HNPM(Method):
             pair = [augmented, plain_view(images, draw.size)]
         else:
             pair = two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
-        small = draw.at(round(self.small_size * pair[0].shape[-1]))
+        small = draw.at(self.encoder.nearest_size(self.small_size * pair[0].shape[-1]))
         return [*pair, *(augmented_view(images, policy, small.within(f"small{k}")) for k in range(self.small_views))]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Encoders, heads, moving averages and memories: the parts methods are made of."""
 
-from hardpair.models.encoder import ColourStreams, Encoder, PatchGrid, build_encoder
+from hardpair.models.encoder import DEPTHS, ColourStreams, Encoder, PatchGrid, build_encoder
 from hardpair.models.heads import Classifier, build_head, mlp, set_norm_momentum
 from hardpair.models.memory import Bank, Queue, average_into, averaged_copy
 from hardpair.models.saved import (
@@ -13,8 +13,11 @@ from hardpair.models.saved import (
     state_of,
 )
 from hardpair.models.synchronised import synchronise_norms
+from hardpair.models.timm_encoders import require_view_sizes
+from hardpair.models.weights import load_weights, read_shape, read_weights
 
 __all__ = [
+    "DEPTHS",
     "Bank",
     "Classifier",
     "ColourStreams",
@@ -28,7 +31,11 @@ __all__ = [
     "fingerprint",
     "load_encoder",
     "load_head_layer",
+    "load_weights",
     "mlp",
+    "read_shape",
+    "read_weights",
+    "require_view_sizes",
     "save_classifier",
     "save_encoder",
     "save_head_layer",

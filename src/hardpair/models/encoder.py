@@ -1,7 +1,10 @@
-"""Encoders: ResNets of any depth and width (resnets.py), alone, as two colour streams (CMC), or on patches (CPC)."""
+"""Encoders: ResNets of any depth and width (resnets.py), alone, as two colour streams (CMC), or on patches (CPC).
+
+And any timm model by its name there (timm_encoders.py).
+"""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -9,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from hardpair.errors import UserError, nearest, require_range
+from hardpair.errors import UserError, require_range
+from hardpair.models import timm_encoders
 from hardpair.models.narrow_strides import guard_narrow_strides
 from hardpair.pixels import MEAN, STD
 from hardpair.precision import to_float32
@@ -28,20 +32,38 @@ DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or 
 
 
 class Encoder(nn.Module):
-    """(N, 3, H, W) normalised images → (N, num_features). Remembers the settings that rebuild it."""
+    """(N, 3, H, W) normalised images → (N, num_features). Remembers the settings that rebuild it.
 
-    def __init__(self, trunk: nn.Module, num_features: int, settings: dict[str, Any]) -> None:
+    Images come normalised by ImageNet's mean and standard deviation. A trunk that was trained with another ``mean`` and
+    ``std``, in its settings, gets what it knows.
+    """
+
+    scale: Tensor | None
+    shift: Tensor | None
+
+    def __init__(self, trunk: nn.Module, num_features: int, settings: dict[str, Any], *, patch_side: int = 1) -> None:
         super().__init__()
         guard_narrow_strides(trunk)
         self.trunk = trunk
         self.settings = settings
         self.num_features = num_features
+        self.patch_side = patch_side  # pixels that a view's side must be a multiple of
+        scale, shift = _renormalisation(settings)
+        self.register_buffer("scale", scale, persistent=False)
+        self.register_buffer("shift", shift, persistent=False)
         self.step = 0  # of pretraining, when it was saved
+        self.origin = ""  # where its first weights come from, and how well they fitted; nothing if they are random
         self.micro_batch = 0  # images at a time in training; 0 is all of them
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features, float32 under autocast too."""
+        if self.scale is not None and self.shift is not None:
+            images = torch.addcmul(self.shift, images, self.scale)
         return self.in_parts(self.trunk, images)
+
+    def nearest_size(self, pixels: float) -> int:
+        """The view size nearest to so many pixels that patches divide."""
+        return max(1, round(pixels / self.patch_side)) * self.patch_side
 
     def in_parts(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Outputs of the trunk, or of a part of it, for ``micro_batch`` images at a time.
@@ -70,6 +92,15 @@ class Encoder(nn.Module):
             buffer.copy_(value)
 
 
+def _renormalisation(settings: dict[str, Any]) -> tuple[Tensor | None, Tensor | None]:
+    """From images normalised by our mean and deviation to those of the settings: a factor and a summand."""
+    if "mean" not in settings:
+        return None, None
+    mean, std = torch.tensor(settings["mean"]), torch.tensor(settings["std"])
+    scale, shift = torch.tensor(STD) / std, (torch.tensor(MEAN) - mean) / std
+    return scale[:, None, None], shift[:, None, None]
+
+
 def build_encoder(
     name: str,
     *,
@@ -78,28 +109,39 @@ def build_encoder(
     small_images: bool = False,
     colour_streams: bool = False,
     patch: int = 0,
+    image_size: int = 0,
+    drop_path: float = 0.0,
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
 ) -> Encoder:
-    """A freshly initialised ResNet, ``"resnet50"`` say.
+    """A freshly initialised ResNet, ``"resnet50"`` say, or any model of timm, ``"vit_small_patch16_224"`` say.
 
     ``width`` multiplies every convolution's channels, the stem's too (SimCLR's "2x"; a fraction makes a small net).
     ``sk`` gives the bottlenecks selective kernels in SimCLRv2's form.
     ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
     ``colour_streams`` makes two ResNets of half the width, one for luminance and one for colour (CMC).
     ``patch`` applies the ResNet, with layer norm, to overlapping patches of that side and averages (CPC).
+
+    The five above are for ResNets; the next two for timm's models.
+    ``image_size`` is that of the views, for position embeddings; 0 is the size a model was published with.
+    ``drop_path`` is the rate of stochastic depth, in models that have it.
+
+    ``mean`` and ``std`` are those of the images that the weights were trained with, if not ImageNet's.
     """
+    normalised = {"mean": list(mean), "std": list(std)} if mean else {}
     if name not in DEPTHS:
-        raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
-    require_range("width", width, 1 / 8 if colour_streams else 1 / 16, 4)
-    if patch:
-        require_range("patch", patch, 2, 1024)
-    if sk and (colour_streams or patch):
-        raise UserError("sk: selective kernels go with whole images in colour, not with colour streams or patches")
-    bottlenecks, layers = DEPTHS[name]
-    if sk and not bottlenecks:
-        raise UserError(f"sk: selective kernels replace the middle of a bottleneck, and {name} has none; try resnet50")
+        timm_encoders.require_name(name)
+        if colour_streams or patch:
+            raise UserError(f"encoder: the method needs a ResNet of its own making and cannot use {name}; try resnet18")
+        if width != 1 or sk or small_images:
+            raise UserError(f"encoder: width, sk and small_images are for ResNets; leave them out with {name}")
+        return _timm_encoder(name, image_size, drop_path, normalised)
+    bottlenecks, layers = _require_resnet(name, width, sk, colour_streams=colour_streams, patch=patch)
+    if drop_path:
+        raise UserError("drop_path: the paper's ResNets have no stochastic depth; leave it out")
     from hardpair.models import resnets  # here, since timm takes two seconds to import
 
-    settings = {"name": name, "width": width, "small_images": small_images}
+    settings = {"name": name, "width": width, "small_images": small_images, **normalised}
     if sk:
         trunk = resnets.selective_resnet(layers, width, small_images=small_images)
         return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
@@ -113,6 +155,30 @@ def build_encoder(
         return Encoder(PatchGrid(trunk, patch), trunk.num_features, {**settings, "patch": patch})
     trunk = plain(width)
     return Encoder(trunk, trunk.num_features, settings)
+
+
+def _require_resnet(
+    name: str, width: float, sk: bool, *, colour_streams: bool, patch: int
+) -> tuple[bool, tuple[int, int, int, int]]:
+    """Its kind of blocks and their numbers, once its settings are known to go together."""
+    require_range("width", width, 1 / 8 if colour_streams else 1 / 16, 4)
+    if patch:
+        require_range("patch", patch, 2, 1024)
+    if sk and (colour_streams or patch):
+        raise UserError("sk: selective kernels go with whole images in colour, not with colour streams or patches")
+    bottlenecks, layers = DEPTHS[name]
+    if sk and not bottlenecks:
+        raise UserError(f"sk: selective kernels replace the middle of a bottleneck, and {name} has none; try resnet50")
+    return bottlenecks, layers
+
+
+def _timm_encoder(name: str, image_size: int, drop_path: float, normalised: dict[str, Any]) -> Encoder:
+    """Its settings leave out stochastic depth, which is no part of what was learned."""
+    size = image_size or timm_encoders.published_size(name)
+    trunk = timm_encoders.timm_trunk(name, image_size=size, drop_path=drop_path)
+    settings = {"name": name, "image_size": size, **normalised}
+    features = timm_encoders.num_features(trunk)
+    return Encoder(trunk, features, settings, patch_side=timm_encoders.patch_side(trunk))
 
 
 # YDbDr, the colour space of CMC's improved form, and its mean and standard deviation on ImageNet. It is linear in

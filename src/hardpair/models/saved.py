@@ -27,6 +27,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "small_images": (bool,),
     "colour_streams": (bool,),
     "patch": (int,),
+    "image_size": (int,),
+    "mean": (list,),
+    "std": (list,),
     "step": (int,),
 }
 """What ``encoder.json`` may hold."""

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS
+from hardpair.models import DEPTHS, read_shape
 from hardpair.recipes import cifar10, demo, imagenet
 from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
 
@@ -54,6 +55,23 @@ def with_method(recipe: Recipe, method: str) -> Recipe:
     return dataclasses.replace(recipe, method=method, settings={})
 
 
+def with_encoder(recipe: Recipe, encoder: str) -> Recipe:
+    """The same recipe with another encoder; width, stem and kernels of ResNets mean nothing to timm's models."""
+    if encoder in DEPTHS:
+        return dataclasses.replace(recipe, encoder=encoder)
+    return dataclasses.replace(recipe, encoder=encoder, width=1.0, sk=False, small_images=False)
+
+
+def with_init(recipe: Recipe, init: str) -> Recipe:
+    """The same recipe from these weights, with the encoder that they are known to belong to, if it is known."""
+    shape = read_shape(init).shape
+    if shape:
+        recipe = with_encoder(recipe, shape["name"])
+        known = {name: shape[name] for name in ("width", "sk", "small_images") if name in shape}
+        recipe = dataclasses.replace(recipe, **known)
+    return dataclasses.replace(recipe, init=init)
+
+
 def describe_recipe(name: str) -> str:
     """What a recipe is, its command, its cost and its score."""
     name = find_recipe(name).name
@@ -88,5 +106,7 @@ __all__ = [
     "find_recipe",
     "list_recipes",
     "method_settings",
+    "with_encoder",
+    "with_init",
     "with_method",
 ]

@@ -31,13 +31,15 @@ class Recipe:
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs.
             Patches (cpc's, infomin's jigsaw) are cut from views of full size all the same.
-        encoder: depth of the ResNet, "resnet10" to "resnet200".
-        width: multiplies every channel count; fractions make small encoders.
+        encoder: a ResNet, "resnet10" to "resnet200", or any timm model by its name, "vit_small_patch16_224" say.
+        width: multiplies every channel count of a ResNet; fractions make small encoders.
         sk: selective kernels, for resnet50 and deeper.
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         zero_init: the last batch norm of each residual branch starts at zero, as SimCLR and SimSiam have it.
         drop_path: stochastic depth of a timm encoder that has it.
-        init: weights to start from instead of random ones: a run, a file of weights, or timm:NAME.
+        init: weights to start from instead of random ones: a run, a file of tensors (safetensors, or a state dict of
+            torchvision, timm, lightly, MoCo, DINO …), or timm:NAME for timm's pretrained ones.
+        init_may_miss: tensors that init may lack, by how their names begin, with commas: "layer4,conv1".
         epochs: passes over the images.
         batch_size: images per step (global batch size).
         micro_batch: images that encoders see at a time, to fit a large batch into memory; 0 means all of them. The loss
@@ -67,6 +69,7 @@ class Recipe:
     zero_init: bool = False
     drop_path: float = 0.0
     init: str = ""
+    init_may_miss: str = ""
     epochs: int = 100
     batch_size: int = 160
     micro_batch: int = 0
@@ -177,7 +180,7 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-LATER = ("zero_init", "drop_path", "init", "micro_batch", "precision", "decay_norms")
+LATER = ("zero_init", "drop_path", "init", "init_may_miss", "micro_batch", "precision", "decay_norms")
 """Fields that recipes did not always have: at their defaults they do not count, so that old hashes still hold."""
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hardpair import distributed
 from hardpair.errors import printable
 from hardpair.methods import Method
+from hardpair.models import DEPTHS, Encoder
 from hardpair.precision import autocast
 from hardpair.train.parallel import averaging_gradients
 from hardpair.train.run_folder import Log
@@ -50,10 +51,11 @@ def compile_if_wanted(stepper: Stepper, log: Log, step: int, *, wanted: bool) ->
 
 
 def compile_encoders(method: Method) -> None:
-    """Only their ResNets, since some methods call those and not the encoder; the names of weights stay as they are."""
+    """Only their trunks, since some methods call those and not the encoder; the names of weights stay as they are."""
     for module in method.modules():
-        if isinstance(module, ResNet):
-            module.compile(backend=BACKEND, dynamic=False)
+        timm_trunk = isinstance(module, Encoder) and module.settings["name"] not in DEPTHS
+        if isinstance(module, ResNet) or timm_trunk:
+            (module.trunk if isinstance(module, Encoder) else module).compile(backend=BACKEND, dynamic=False)
 
 
 def _on_all_ranks(check: Callable[[], str], device: torch.device) -> str:

@@ -1,7 +1,7 @@
 """Optimisers and learning rates."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -43,7 +43,7 @@ def build_optimiser(
 
     Biases and norms, and what is to be treated like them, take no weight decay, and LARS does not adapt their steps.
     """
-    constant, plain = set(constant_rate), set(like_biases)
+    constant, plain = set(constant_rate), {*like_biases, *_spared(module)}
     trained = [p for p in module.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = []
 
@@ -67,6 +67,14 @@ def build_optimiser(
         weights["always_adapt"] = True
     optimiser: torch.optim.Optimizer = Lars(groups, lr=wanted.learning_rate, momentum=MOMENTUM, trust_coeff=0.001)
     return optimiser
+
+
+def _spared(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Position embeddings, class tokens and the like, which timm's models name: published without weight decay."""
+    for part in module.modules():
+        named: Any = getattr(part, "no_weight_decay", None)
+        spared = named() if callable(named) else ()
+        yield from (parameter for name, parameter in part.named_parameters() if name in spared)
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,15 @@ from hardpair import distributed
 from hardpair.data import Images, epoch_order
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, Method
-from hardpair.models import Encoder, build_encoder, synchronise_norms
+from hardpair.models import (
+    DEPTHS,
+    Encoder,
+    build_encoder,
+    load_weights,
+    read_weights,
+    require_view_sizes,
+    synchronise_norms,
+)
 from hardpair.precision import autocast
 from hardpair.recipes import SUPERVISED, Recipe
 from hardpair.train.labelled import Supervised
@@ -24,15 +33,31 @@ from hardpair.views import Draw
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-def fresh_encoder(recipe: Recipe) -> Encoder:
+def fresh_encoder(recipe: Recipe, **normalisation: Any) -> Encoder:
     """The recipe's encoder, as random as torch is."""
-    return build_encoder(recipe.encoder, width=recipe.width, sk=recipe.sk, small_images=recipe.small_images)
+    fields: dict[str, Any] = {"width": recipe.width, "sk": recipe.sk, "small_images": recipe.small_images}
+    if recipe.encoder not in DEPTHS:
+        fields |= {"image_size": recipe.view_pixels}
+    return build_encoder(recipe.encoder, **fields, drop_path=recipe.drop_path, **normalisation)
+
+
+def first_encoder(recipe: Recipe) -> Encoder:
+    """The encoder that training begins with: random, or with the weights that the recipe names.
+
+    On torch's meta device, where only shapes count, no weights are read.
+    """
+    if not recipe.init or torch.get_default_device().type == "meta":
+        return fresh_encoder(recipe)
+    weights = read_weights(recipe.init)
+    encoder = fresh_encoder(recipe, **{name: weights.shape[name] for name in ("mean", "std") if name in weights.shape})
+    load_weights(encoder, weights, may_miss=[name.strip() for name in recipe.init_may_miss.split(",") if name.strip()])
+    return encoder
 
 
 def build_method(recipe: Recipe, images: Images) -> Method:
-    """The recipe's method on a fresh encoder, ready for these images; the seed alone decides the weights."""
+    """The recipe's method on its first encoder, ready for these images; the seed and ``init`` decide the weights."""
     torch.manual_seed(recipe.seed)
-    encoder = fresh_encoder(recipe)
+    encoder = first_encoder(recipe)
     if recipe.method == SUPERVISED:
         return _in_micro_batches(Supervised(encoder, images), recipe)
     method = METHODS[recipe.method](encoder, **recipe.settings)
@@ -51,6 +76,14 @@ def _in_micro_batches(method: Method, recipe: Recipe) -> Method:
 def recipe_draw(recipe: Recipe, step: int, positions: Tensor, rows: Tensor | None = None) -> Draw:
     """How a recipe's views are drawn at these positions of its batch: by its seed, and as large as it says."""
     return Draw(recipe.seed, step, positions, rows=rows, size=recipe.view_pixels)
+
+
+def check_view_sizes(method: Method, views: list[Tensor]) -> None:
+    """Refuse views that the encoder cannot take, before any work; the paper's ResNets take any."""
+    shape = method.encoder.settings
+    if shape["name"] not in DEPTHS:
+        sizes = {view.shape[-1] for view in views if view.ndim >= 4}  # the others are rows and orders
+        require_view_sizes(shape["name"], shape["image_size"], sizes)
 
 
 class Fetcher:
@@ -98,6 +131,8 @@ class Stepper:
         self.steps_per_epoch = len(images) // recipe.batch_size
         self.total = recipe.epochs * self.steps_per_epoch
         self.method = build_method(recipe, images)
+        few = torch.arange(2)
+        check_view_sizes(self.method, self.method.views(images.batch(few), recipe_draw(recipe, 0, few, few)))
         self.forward: nn.Module = self.method
         if distributed.world_size() > 1 and self.method.whole_batch_norm:
             synchronise_norms(self.method, device)

@@ -248,6 +248,7 @@ class Trainer:
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.images.name,
             **self.opened,
+            **({"init": self.method.encoder.origin} if self.method.encoder.origin else {}),
             images=len(self.images),
             classes=len(self.images.classes),
             parameters=sum(p.numel() for p in self.method.encoder.parameters()),
