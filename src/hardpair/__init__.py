@@ -4,14 +4,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hardpair.api import Run, pretrain
+    from hardpair.api import Run, open_run, pretrain
     from hardpair.errors import UserError
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
     from hardpair.methods import METHODS, Method
     from hardpair.models import build_encoder, load_encoder
 
 _HOME = {
-    "api": ("Run", "pretrain"),
+    "api": ("Run", "open_run", "pretrain"),
     "errors": ("UserError",),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
     "methods": ("METHODS", "Method"),
@@ -29,6 +29,7 @@ __all__ = [
     "hnpm_loss",
     "load_encoder",
     "normalise",
+    "open_run",
     "pretrain",
 ]
 __version__ = "0.1.0"

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from hardpair import distributed, train
 from hardpair.data import Images, open_images
-from hardpair.errors import UserError, nearest
+from hardpair.errors import UserError, nearest, shown
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
+from hardpair.precision import Precision, has_bfloat16
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_encoder, with_init, with_method
 from hardpair.train.parallel import process_group
@@ -59,6 +61,7 @@ class Run:
         on: Literal["test", "validation"] = "test",
         skip_broken: float = 0.0,
         data_root: Folder = "data",
+        precision: Literal["float32", "bfloat16", "auto"] = "float32",
         device: str = "auto",
         threads: int = 0,
         **settings: Any,
@@ -76,6 +79,8 @@ class Run:
             on: "test" or "validation".
             skip_broken: share of unreadable files that may be left out; up to 5 % always may.
             data_root: where downloaded sets are kept.
+            precision: of the encoders' arithmetic; "auto" takes bfloat16 where the hardware has it. Features and all
+                that is made of them are float32.
             device: auto, cpu, cuda, cuda:1 …
             threads: of the CPU; 0 leaves the choice to torch.
             settings: of the protocols, as `hardpair evaluate --help` lists them: ``k=20``, ``labels=(0.01,)`` …
@@ -99,6 +104,7 @@ class Run:
                 size=image_size,
                 data_root=Path(data_root),
                 skip_broken=skip_broken,
+                precision=_for_evaluation(precision, place),
                 device=place,
                 say=print if distributed.is_main() else lambda _: None,
             )
@@ -139,6 +145,31 @@ class Run:
         from hardpair.report import write_report
 
         return write_report(self.folder)
+
+
+def open_run(source: Folder, *, data: Folder | None = None, encoder: str = "", image_size: int | None = None) -> Run:
+    """A run by its folder; or an encoder trained elsewhere as the folder of a run, to evaluate and report like one.
+
+    Args:
+        source: folder of a run, ``"timm:NAME"``, or a file of weights (safetensors or a state dict).
+        data: for an encoder from elsewhere: the labelled images it is to be evaluated on.
+        encoder: for a file of weights: the encoder it belongs to, if the file does not show it.
+        image_size: for an encoder from elsewhere: pixels; those it was trained for when not given.
+    """
+    from hardpair.evaluate.imported import import_encoder, is_run
+
+    if is_run(os.fspath(source)):
+        if encoder:
+            raise UserError("encoder: a run knows its encoder; leave it out")
+        return Run(Path(source))
+    data = None if data is None else os.fspath(data)
+    return Run(import_encoder(os.fspath(source), data=data, encoder=encoder, image_size=image_size))
+
+
+def _for_evaluation(precision: str, device: torch.device) -> Precision:
+    if precision not in ("float32", "bfloat16", "auto"):
+        raise UserError(f"precision: must be float32, bfloat16 or auto, not {shown(precision)}")
+    return "bfloat16" if precision == "bfloat16" or (precision == "auto" and has_bfloat16(device)) else "float32"
 
 
 def pretrain(

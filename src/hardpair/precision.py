@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Around encoders and heads: convolutions and matrix products in this precision; weights stay in float32."""
+    if precision == "auto":
+        raise ValueError("the precision must be chosen first")
     if precision == "float32" or not torch.amp.is_autocast_available(device.type):  # not on meta, where only shapes are
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)

@@ -90,7 +90,9 @@ class Context:
     @functools.cached_property
     def control(self) -> Encoder:
         """A random encoder of the same shape."""
-        return random_like(self.encoder, seed=self.seed, device=self.device)
+        control = random_like(self.encoder, seed=self.seed, device=self.device)
+        control.precision = self.encoder.precision
+        return control
 
     def images(self, split: Split, size: int | None = None) -> Images:
         """Labelled images of a split; for ``on="validation"``, a fifth of the training images is the test split."""

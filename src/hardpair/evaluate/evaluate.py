@@ -27,6 +27,7 @@ from hardpair.evaluate.semi import semi_tasks
 from hardpair.evaluate.transfer import transfer_table, transfer_tasks
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
+from hardpair.precision import Precision
 from hardpair.protocol_settings import Settings
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.labelled import DivergedError
@@ -54,6 +55,7 @@ def evaluate_run(
     size: int | None = None,
     data_root: Path,
     skip_broken: float = 0.0,
+    precision: Precision = "float32",
     device: torch.device,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
@@ -61,6 +63,7 @@ def evaluate_run(
     settings = settings or Settings()
     _check_protocols(protocols, settings)
     encoder, recipe = load_encoder(run), _read_recipe(run)
+    encoder.precision = precision
     _check_recipe(run, recipe, protocols, say)
     source = _images_of(run, recipe, protocols) if data is None else data
     size = recipe["image_size"] if size is None else size
@@ -155,6 +158,7 @@ def _score(task: Task, context: Context, recipe: Mapping[str, Any]) -> dict[str,
         "data_root": str(context.root),
         **({"skip_broken": context.skip_broken} if context.skip_broken else {}),
         "classes": len(task.data["test"].classes),
+        **({} if context.encoder.precision == "float32" else {"precision": context.encoder.precision}),
         "on": context.on,
         "image_size": context.size,
         "step": context.encoder.step,
@@ -206,7 +210,7 @@ def _try_control(task: Task, context: Context) -> Measurement:
 def _facts(task: Task, context: Context, encoder: Encoder) -> list[Any]:
     """Everything that a measurement depends on."""
     data = {split: images.digest() for split, images in task.data.items()}
-    machine = [str(context.device), torch.get_num_threads()]
+    machine = [str(context.device), torch.get_num_threads(), encoder.precision]
     return [fingerprint(encoder), task.head_hash, context.seed, *machine, task.protocol, dict(task.settings), data]
 
 

@@ -31,7 +31,8 @@ def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tenso
     features.
     """
     shape = (len(images), encoder.num_features)
-    key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}".encode()).hexdigest()
+    rounded = "" if encoder.precision == "float32" else f" {encoder.precision}"
+    key = hashlib.sha256(f"{FORMAT} {fingerprint(encoder)} {images.digest()}{rounded}".encode()).hexdigest()
     path = cache_file(f"features/{key}.npy")
     known = None if path is None else _load(path, shape)
     [missing] = distributed.any_rank(known is None, device=device)  # all ranks compute, or none

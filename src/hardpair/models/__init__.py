@@ -12,9 +12,9 @@ from hardpair.models.saved import (
     save_head_layer,
     state_of,
 )
-from hardpair.models.synchronised import synchronise_norms
+from hardpair.models.synchronised import SynchronisedNorm, synchronise_norms
 from hardpair.models.timm_encoders import require_view_sizes
-from hardpair.models.weights import load_weights, read_shape, read_weights
+from hardpair.models.weights import load_elsewhere, load_weights, read_shape, read_weights
 
 __all__ = [
     "DEPTHS",
@@ -24,11 +24,13 @@ __all__ = [
     "Encoder",
     "PatchGrid",
     "Queue",
+    "SynchronisedNorm",
     "average_into",
     "averaged_copy",
     "build_encoder",
     "build_head",
     "fingerprint",
+    "load_elsewhere",
     "load_encoder",
     "load_head_layer",
     "load_weights",

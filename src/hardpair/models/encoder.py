@@ -16,7 +16,7 @@ from hardpair.errors import UserError, require_range
 from hardpair.models import timm_encoders
 from hardpair.models.narrow_strides import guard_narrow_strides
 from hardpair.pixels import MEAN, STD
-from hardpair.precision import to_float32
+from hardpair.precision import autocast, to_float32
 
 DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many per stage
     "resnet10": (False, (1, 1, 1, 1)),
@@ -53,13 +53,15 @@ class Encoder(nn.Module):
         self.register_buffer("shift", shift, persistent=False)
         self.step = 0  # of pretraining, when it was saved
         self.origin = ""  # where its first weights come from, and how well they fitted; nothing if they are random
+        self.precision = "float32"  # of its arithmetic in evaluation; training sets it for the heads too
         self.micro_batch = 0  # images at a time in training; 0 is all of them
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features, float32 under autocast too."""
         if self.scale is not None and self.shift is not None:
             images = torch.addcmul(self.shift, images, self.scale)
-        return self.in_parts(self.trunk, images)
+        with autocast(self.precision, images.device):
+            return self.in_parts(self.trunk, images)
 
     def nearest_size(self, pixels: float) -> int:
         """The view size nearest to so many pixels that patches divide."""

@@ -83,8 +83,15 @@ def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:
 
 
 def load_encoder(run: str | os.PathLike[str]) -> Encoder:
-    """The trained encoder of a run, in eval mode. Refuses a file whose tensors do not all match."""
+    """The trained encoder of a run, in eval mode. Refuses a file whose tensors do not all match.
+
+    Or one that was trained elsewhere: ``"timm:NAME"``, or a file of weights that shows what ResNet it belongs to.
+    """
     folder = Path(run)
+    if os.fspath(run).startswith("timm:") or folder.is_file():
+        from hardpair.models.weights import load_elsewhere
+
+        return load_elsewhere(os.fspath(run))
     shape_file, weights_file = folder / "encoder.json", folder / "encoder.safetensors"
     for file in (shape_file, weights_file):
         if not file.is_file():

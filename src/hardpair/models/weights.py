@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from hardpair.errors import UserError, near, shown
-from hardpair.models.encoder import DEPTHS, Encoder
+from hardpair.models.encoder import DEPTHS, Encoder, build_encoder
 from hardpair.models.saved import load_encoder
 from hardpair.pixels import MEAN, STD
 
@@ -180,6 +180,23 @@ def load_weights(encoder: Encoder, weights: Weights, *, may_miss: Collection[str
     encoder.origin = f"{weights.source}: {match}"
     log.info("init: %s", encoder.origin)
     return match
+
+
+def load_elsewhere(source: str, encoder: str = "", image_size: int = 0) -> Encoder:
+    """The encoder of weights that no run holds, in eval mode.
+
+    ``encoder`` names it where the weights do not show it; ``image_size`` is wanted instead of the size of training.
+    """
+    weights = read_weights(source)
+    shape = {**weights.shape, **({"name": encoder} if encoder else {})}
+    if "name" not in shape:
+        raise UserError(f"encoder: {source} does not show what encoder it belongs to; name it with --encoder")
+    size = image_size or weights.image_size
+    if shape["name"] not in DEPTHS:
+        shape = {key: shape[key] for key in ("name", "mean", "std") if key in shape} | {"image_size": size}
+    made = build_encoder(**shape)
+    load_weights(made, weights)
+    return made.eval()
 
 
 def _refusal(

@@ -44,7 +44,9 @@ class Recipe:
         batch_size: images per step (global batch size).
         micro_batch: images that encoders see at a time, to fit a large batch into memory; 0 means all of them. The loss
             is still that of the whole batch.
-        precision: arithmetic of encoders and heads. Losses, statistics, averages and the optimiser stay in float32.
+        precision: arithmetic of encoders and heads; losses, statistics, averages and the optimiser stay in float32.
+            "auto" takes bfloat16 where the hardware has it and a timed check finds it faster, and recipe.json says
+            which it was.
         optimiser: adam, adamw, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms, unless decay_norms.
@@ -73,7 +75,7 @@ class Recipe:
     epochs: int = 100
     batch_size: int = 160
     micro_batch: int = 0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     optimiser: Literal["adam", "adamw", "sgd", "lars"] = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0

@@ -18,7 +18,7 @@ def how_to_reproduce(run: RunFiles) -> list[Html]:
     lines = [shlex.join(words) for words in commands(run)]
     notes = ["Every setting is given, so that it does not matter if a default changes."]
     method = str(run.recipe.get("method"))
-    if method not in METHOD_NAMES:
+    if method not in (*METHOD_NAMES, "imported"):
         notes.append(f" Put the file that defines {method} in the place of FILE.py.")
     if len(_lengths(run)) > 1:
         notes.append(" The run was lengthened; it repeats exactly if it was finished each time before that.")
@@ -33,6 +33,9 @@ def commands(run: RunFiles) -> list[list[str]]:
     """Train the same recipe in a folder of its own, measure each score again, write the page."""
     folder = run.path if run.path.name not in ("", "..") else run.path.resolve()
     target = f"{folder}-again"
+    if run.recipe.get("method") == "imported":  # its weights decide the folder
+        source = [str(run.recipe.get("name")), *_encoder_of(run)]
+        return [["hardpair", "evaluate", *source, *_evaluate_options(score, run)] for score in run.scores]
     processes = numeric(run.start.get("processes")) or 1
     together = ["torchrun", "--nproc-per-node", f"{processes:.0f}", "-m", "hardpair", "--"]
     train = [*(together if processes > 1 else ["hardpair"]), "pretrain"]
@@ -43,6 +46,11 @@ def commands(run: RunFiles) -> list[list[str]]:
         *(["hardpair", "evaluate", target, *_evaluate_options(score, run)] for score in run.scores),
         ["hardpair", "report", target],
     ]
+
+
+def _encoder_of(run: RunFiles) -> list[str]:
+    """A file of weights may not show what encoder it belongs to; timm's names do."""
+    return [] if str(run.recipe.get("name")).startswith("timm:") else _option("encoder", run.recipe.get("encoder"))
 
 
 def _lengths(run: RunFiles) -> list[Any]:
@@ -70,6 +78,8 @@ def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:
         yield from _option("data", score["source"])
     if "image_size" in score and score["image_size"] != recipe.get("image_size"):
         yield from _option("image_size", score["image_size"])
+    if "precision" in score:
+        yield from _option("precision", score["precision"])
     if score.get("on") == "validation":
         yield from ("--on", "validation")
     yield from _opening(score)

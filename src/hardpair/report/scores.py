@@ -163,6 +163,8 @@ def what_was_done(run: RunFiles) -> str:
     name, width = str(recipe.get("encoder", "encoder")), numeric(recipe.get("width"))
     encoder = f"{'An' if name[:1].lower() in set('aeiou') else 'A'} {name}"
     encoder += "" if width in (None, 1.0) else f" of width {width:g}"
+    if recipe.get("method") == "imported":
+        return f"{encoder} with weights from {recipe.get('name')}, not trained here"
     learned = "learned" if run.steps else "was set to learn"  # without a log nobody knows whether it did
     images = f"{count(start['images'])} images of {start.get('data', recipe.get('data'))}" if "images" in start else ""
     images = images or f"the images of {recipe.get('data', 'an unnamed source')}"

@@ -6,6 +6,7 @@ when every weight changes by a millionth, which is about what rounding does, and
 """
 
 import copy
+import functools
 from collections.abc import Callable
 
 import torch
@@ -22,8 +23,13 @@ from hardpair.train.run_folder import Log
 from hardpair.train.step import STATISTICS, Stepper
 
 BACKEND = "inductor"
-ALLOWED = 10  # times as far as a change of the weights by a millionth; wrong code is wrong by more
-LEAST = {"loss": 1e-5, "gradients": 2e-2, "statistics": 1e-5}  # allowed anyway: the change may happen to switch no ReLU
+ALLOWED = 10  # times as far as a change of the weights by what rounding is; wrong code is wrong by more
+ROUNDING = {"float32": 1e-6, "bfloat16": 4e-3}  # relative change of the weights that stands for it
+# Allowed anyway: the change may happen to switch no ReLU.
+LEAST = {
+    "float32": {"loss": 1e-5, "gradients": 2e-2, "statistics": 1e-5},
+    "bfloat16": {"loss": 1e-2, "gradients": 2e-1, "statistics": 1e-2},
+}
 
 Results = dict[str, list[Tensor]]
 
@@ -79,9 +85,10 @@ def _try_compiler(device: torch.device) -> str:
 def _disagreement(stepper: Stepper, step: int) -> str:
     """Which result of a step is further from that of plain code than rounding explains, if any."""
     plain = _results(stepper, step, lambda _: None)
-    moved = _errors(_results(stepper, step, _change_weights), plain)
+    precision = stepper.recipe.precision
+    moved = _errors(_results(stepper, step, functools.partial(_change_weights, by=ROUNDING[precision])), plain)
     for name, error in _errors(_results(stepper, step, compile_encoders), plain).items():
-        limit = max(LEAST[name], ALLOWED * moved[name])
+        limit = max(LEAST[precision][name], ALLOWED * moved[name])
         if not error <= limit:  # nor is NaN
             return f"the {name} differ by {error:.1g} (relative), and rounding explains at most {limit:.1g}"
     return ""
@@ -106,10 +113,10 @@ def _results(stepper: Stepper, step: int, change: Callable[[Method], None]) -> R
 
 
 @torch.no_grad()
-def _change_weights(method: Method) -> None:
+def _change_weights(method: Method, *, by: float) -> None:
     generator = torch.Generator(next(method.parameters()).device).manual_seed(0)
     for parameter in method.parameters():
-        parameter.mul_(1 + 1e-6 * torch.empty_like(parameter).uniform_(-1, 1, generator=generator))
+        parameter.mul_(1 + by * torch.empty_like(parameter).uniform_(-1, 1, generator=generator))
 
 
 def _errors(ours: Results, theirs: Results) -> dict[str, float]:

@@ -20,12 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 from hardpair import distributed
 from hardpair.errors import UserError
 from hardpair.methods import Method
+from hardpair.precision import allow_tf32
 
 BLOCKS = (BasicBlock, Bottleneck, SelectiveKernelBottleneck)
 
 
 def pick_device(name: str) -> torch.device:
-    """ "auto" is CUDA where there is one, else the CPU; anything else is taken by name.
+    """ "auto" is CUDA where there is one, else the CPU; anything else is taken by name. GPUs may use TF32 from here on.
 
     Of several processes on a machine, each takes the GPU of its local rank.
     """
@@ -34,6 +35,7 @@ def pick_device(name: str) -> torch.device:
         if device.type == "cuda":
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
             torch.cuda.set_device(device)
+            allow_tf32()
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]

@@ -1,5 +1,6 @@
 """Pretraining from a recipe: check the run folder, open the images, then train."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from hardpair.data import Images, open_images
 from hardpair.errors import UserError
 from hardpair.files import read_json, write_atomically
 from hardpair.recipes import Recipe
+from hardpair.train.choose_precision import choose_precision
 from hardpair.train.parallel import pick_device, process_group, was_restarted
 from hardpair.train.run_folder import sole_writer
 from hardpair.train.trainer import Outcome, Trainer
@@ -40,6 +42,7 @@ def pretrain(
         raise UserError("compile: --compile cannot be combined with --shard; leave one of them out")
     with process_group(place):
         resume = resume or distributed.any_rank(was_restarted(), device=place)[0]
+        recipe = _as_begun(recipe, run) if resume else recipe
         before, lengthened = check_run(recipe, run, resume=resume, may_lengthen=True)
         _check_ranks(recipe, shard=shard)
         with distributed.main_first():  # whatever has to be downloaded or decoded is so only once
@@ -48,7 +51,12 @@ def pretrain(
         distributed.require_equal(f"the images of {images.name}", facts["digest"], device=place)
         _check_images(recipe, images, facts, run)
         # A bad setting shows here, when nothing is written yet.
-        where = {"data_root": str(data_root), **({"skip_broken": skip_broken} if skip_broken else {})}
+        where: dict[str, Any] = {"data_root": str(data_root), **({"skip_broken": skip_broken} if skip_broken else {})}
+        if recipe.precision == "auto":
+            recipe, why = choose_precision(recipe, images, place)
+            where["precision_check"] = why
+            if distributed.is_main():
+                print(why, flush=True)
         trainer = Trainer(recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled, opened=where)
         run.mkdir(parents=True, exist_ok=True)
         with sole_writer(run):
@@ -58,6 +66,13 @@ def pretrain(
                 write_atomically(run / "data.json", json.dumps(facts, indent=2).encode())
                 write_atomically(run / "recipe.json", json.dumps(recipe_content(recipe, lengthened), indent=2).encode())
             return trainer.run(until)
+
+
+def _as_begun(recipe: Recipe, run: Path) -> Recipe:
+    """A run keeps the precision that was chosen when it began."""
+    if recipe.precision != "auto" or not (run / "recipe.json").is_file():
+        return recipe
+    return dataclasses.replace(recipe, precision=_read_recipe(run, "choose another --run")[0].precision)
 
 
 def recipe_content(recipe: Recipe, lengthened: Lengthened) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from hardpair import distributed
 from hardpair.data import Images
 from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
-from hardpair.models import save_encoder, save_head_layer
+from hardpair.models import SynchronisedNorm, save_encoder, save_head_layer
 from hardpair.recipes import Recipe
 from hardpair.text import several, sides
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
@@ -274,9 +275,20 @@ class Trainer:
             f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
             f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')}, "
-            f"{recipe.batch_size} images per step, on {self._place()}"
+            f"{recipe.batch_size} images per step{self._parts()}, on {self._place()}"
         )
+
+    def _parts(self) -> str:
+        """How many images encoders see at a time, and what that means for batch norm."""
+        many = self.recipe.micro_batch
+        if not 0 < many < self.recipe.batch_size // distributed.world_size():
+            return ""
+        norms = (nn.BatchNorm2d, SynchronisedNorm)
+        own = any(isinstance(module, norms) for module in self.method.encoder.modules())
+        return f" ({many} at a time in encoders{', whose batch norms see these alone' if own else ''})"
 
     def _place(self) -> str:
         ranks = distributed.world_size()
-        return f"{ranks} processes ({self.device.type})" if ranks > 1 else str(self.device)
+        place = f"{ranks} processes ({self.device.type})" if ranks > 1 else str(self.device)
+        tf32 = " with TF32" if self.device.type == "cuda" and self.recipe.precision == "float32" else ""
+        return f"{place}, in {self.recipe.precision}{tf32}"

@@ -1,0 +1,45 @@
+"""An encoder that was trained elsewhere, as the folder of a run, so that it is evaluated and reported like one."""
+
+import json
+import re
+from pathlib import Path
+
+from hardpair import distributed
+from hardpair.errors import UserError
+from hardpair.files import write_atomically
+from hardpair.models import fingerprint, load_elsewhere, save_encoder
+
+METHOD = "imported"  # in recipe.json, where a run has its method
+LARGE, SMALL = 224, 32  # pixels; what ResNets with the one stem and the other are usually trained with
+
+
+def is_run(source: str) -> bool:
+    """Whether this is the folder of a run, or meant to be one."""
+    path = Path(source)
+    return path.is_dir() or not (source.startswith("timm:") or path.suffix)
+
+
+def import_encoder(source: str, *, data: str | None, encoder: str = "", image_size: int | None = None) -> Path:
+    """Write the encoder of ``timm:NAME`` or of a file of weights into a folder below ``runs/``, and return it.
+
+    Args:
+        source: what to read; its weights decide the name of the folder.
+        data: the images it is to be evaluated on.
+        encoder: the encoder that the weights belong to, if the file does not show it.
+        image_size: pixels; those that the weights were made for when not given, as far as that is known.
+    """
+    if data is None:
+        raise UserError(f"data: {source} is no run with images of its own; give labelled images with --data FOLDER")
+    made = load_elsewhere(source, encoder, image_size or 0)
+    usual = SMALL if made.settings.get("small_images") else LARGE
+    size = image_size or made.settings.get("image_size", usual)
+    known = fingerprint(made)[:16]
+    name = source if source.startswith("timm:") else Path(source).stem
+    folder = Path("runs") / f"{re.sub(r'[^A-Za-z0-9.]+', '-', name).strip('-.')}-{known[:8]}"
+    if distributed.is_main():
+        folder.mkdir(parents=True, exist_ok=True)
+        save_encoder(made, folder, step=0)
+        recipe = {"name": source, "method": METHOD, "data": data, "image_size": size, "view_size": 1.0, "seed": 0}
+        content = {**recipe, "encoder": made.settings["name"], "hash": known}
+        write_atomically(folder / "recipe.json", json.dumps(content, indent=2).encode())
+    return folder

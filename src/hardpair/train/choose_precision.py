@@ -1,0 +1,54 @@
+"""``precision="auto"``: bfloat16 where the hardware has it and a few real steps are faster with it."""
+
+import dataclasses
+import time
+
+import torch
+
+from hardpair import distributed
+from hardpair.data import Images
+from hardpair.precision import Precision, has_bfloat16
+from hardpair.recipes import Recipe
+from hardpair.train.step import Stepper
+
+FEW = 8  # images of the first steps, which tell how many more fit into the time
+STEP_SECONDS = 0.5  # of a timed step, about
+TURNS = 3  # of each precision
+FASTER = 1.05  # less is not worth the rounding
+
+
+def choose_precision(recipe: Recipe, images: Images, device: torch.device) -> tuple[Recipe, str]:
+    """The recipe with a precision in place of "auto", and why; all ranks choose the same."""
+    if distributed.any_rank(not has_bfloat16(device), device=device)[0]:
+        return _with(recipe, "float32"), "precision: float32, since this hardware has no bfloat16"
+    if distributed.world_size() > 1:
+        return _with(recipe, "bfloat16"), "precision: bfloat16, which this hardware has"
+    seconds = _seconds(recipe, images, device, FEW)
+    batch = min(recipe.batch_size, int(FEW * STEP_SECONDS / min(seconds.values())))
+    if batch > 2 * FEW:
+        seconds = _seconds(recipe, images, device, batch)
+    ratio = seconds["float32"] / seconds["bfloat16"]
+    chosen: Precision = "bfloat16" if ratio > FASTER else "float32"
+    return _with(recipe, chosen), f"precision: {chosen}; here a step in bfloat16 is {ratio:.2f} times as fast"
+
+
+def _with(recipe: Recipe, precision: Precision) -> Recipe:
+    return dataclasses.replace(recipe, precision=precision)
+
+
+def _seconds(recipe: Recipe, images: Images, device: torch.device, batch: int) -> dict[str, float]:
+    """The best of a few steps of each precision, in turns, after one of each to warm up."""
+    batch = min(batch, recipe.batch_size)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        names: tuple[Precision, ...] = ("float32", "bfloat16")
+        recipes = {name: dataclasses.replace(recipe, batch_size=batch, precision=name) for name in names}
+        stepper = Stepper(recipes["float32"], images, device)
+        stepper.method.train()
+        times: dict[str, list[float]] = {name: [] for name in recipes}
+        for turn in range(TURNS + 1):
+            for name, with_precision in recipes.items():
+                stepper.recipe = with_precision
+                began = time.perf_counter()
+                stepper.take(turn % stepper.total)  # waits for the device
+                times[name].append(time.perf_counter() - began)
+    return {name: min(taken[1:]) for name, taken in times.items()}
