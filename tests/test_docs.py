@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import MagicMock
 
 import pytest
 from noise_photos import write_photos
@@ -171,6 +172,27 @@ def test_the_example_of_a_method_trains(tmp_path):
     (source,), (commands,) = blocks(page, "python"), blocks(page, "sh")
     (tmp_path / "my_method.py").write_text(source)
     run_shell(smaller(commands), tmp_path)
+
+
+def test_the_examples_of_callbacks_run(place, monkeypatch, capsys):
+    """wandb is not installed here: what stands in for it takes what the example gives it."""
+    (show,), (to_wandb,) = (
+        [block for block in blocks(DOCS / "how-to/read-the-logs.md", "python") if word in block]
+        for word in ("hp.pretrain", "import wandb")
+    )
+    monkeypatch.chdir(place)
+    names: dict[str, object] = {}
+    exec(smaller(show), names)
+    out = capsys.readouterr().out
+    assert out.startswith("recipe: {'name': 'demo', 'method'")
+    assert all(word in out for word in ("step 7: loss ", "views (", "pairs ("))
+    wandb = MagicMock()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    exec(to_wandb, names)
+    exec(smaller(show[show.index("run = ") :]).replace("runs/shown", "runs/sent").replace("=show", "=to_wandb"), names)
+    called = [name for name, _, _ in wandb.method_calls]
+    assert called == ["init", "Image", "log", "log", "Image", "log", "finish"]
+    assert wandb.init.call_args.kwargs["config"]["epochs"] == 1
 
 
 def test_the_example_of_a_loop_runs(capsys):

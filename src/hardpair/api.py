@@ -25,6 +25,7 @@ from hardpair.models import load_encoder
 from hardpair.precision import Precision, has_bfloat16
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_encoder, with_init, with_method
+from hardpair.train.callbacks import Callback
 from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
@@ -185,6 +186,8 @@ def pretrain(
     checkpoint_every: int = 200,
     shard: bool = False,
     compile: bool = False,  # noqa: A002 - as the command line has it
+    callback: Callback | None = None,
+    tensorboard: bool = False,
     **settings: Any,
 ) -> Run:
     """Train an encoder without labels, and leave it in the folder ``run``.
@@ -202,6 +205,9 @@ def pretrain(
         checkpoint_every: steps between checkpoints.
         shard: cut weights and optimiser state among torchrun's processes (FSDP2).
         compile: use torch.compile for the encoders.
+        callback: called on rank 0 as ``callback(event, values)`` with every event that log.jsonl gets, and with
+            pictures: for W&B and the like (docs/how-to/read-the-logs.md). One that fails costs a warning, not the run.
+        tensorboard: write figures and pictures for TensorBoard into the folder ``tensorboard`` of the run.
         settings: any field of the recipe (epochs, batch_size, encoder, seed, …) or setting of the method (threshold,
             tau, …), by name; ``method`` may be ``"path/to/file.py:CLASS"``.
     """
@@ -220,6 +226,8 @@ def pretrain(
         shard=shard,
         compiled=compile,
         skip_broken=skip_broken,
+        callback=callback,
+        tensorboard=tensorboard,
     )
     return Run(folder, outcome)
 

@@ -25,6 +25,8 @@ class Pretrain:
         compile: use torch.compile for the encoders. A check on the first batch compares loss and gradients with those
             of plain code; where they do not agree up to rounding, or there is no C++ compiler, a line says so and the
             run goes on without. A resumed run keeps what it began with.
+        tensorboard: write figures and pictures for TensorBoard into the folder "tensorboard" of the run; needs
+            pip install 'hardpair[tensorboard]'.
     """
 
     run: Path | None = None
@@ -36,6 +38,7 @@ class Pretrain:
     checkpoint_every: int = 200
     shard: bool = False
     compile: bool = False
+    tensorboard: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,16 +27,17 @@ def mines(method: Method) -> bool:
     return type(method).hard_pairs is not Method.hard_pairs
 
 
-def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
+def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> list[tuple[int, int, float]]:
     """Mine one pass over (part of) the images as training would, and keep the nearest pairs, if the method mines.
 
     The draw is of this process's part of a batch; its step and rows are set here, and its numbers are not those of
-    training. MemoryError on all processes where the pairs are too many for one.
+    training. MemoryError on all processes where the pairs are too many for one. Returns rows and distance of each pair.
     """
     if not mines(method):  # no views are made to find that out
-        return
+        return []
     anchor, negative, distance, candidates = _mine(method, images, draw.within("gallery"))
     batch_size = distributed.world_size() * len(draw.positions)
+    shown = _nearest_of_each(anchor, negative, distance)
     content = {
         "images": whole_batches(images, batch_size) * batch_size,
         "mined": len(anchor),
@@ -44,11 +45,12 @@ def write_pairs(path: Path, method: Method, images: Images, draw: Draw) -> None:
         **_false_negatives(anchor, negative, images.labels),
         "pairs": [
             {"distance": d, "anchor": describe_image(images, a), "negative": describe_image(images, n)}
-            for a, n, d in _nearest_of_each(anchor, negative, distance)
+            for a, n, d in shown
         ],
     }
     if distributed.is_main():  # all of them mine, each its own rows; they find the same
         write_atomically(path, json.dumps(content).encode())
+    return shown
 
 
 def whole_batches(images: Images, batch_size: int) -> int:

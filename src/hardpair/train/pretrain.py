@@ -11,6 +11,7 @@ from hardpair.data import Images, open_images
 from hardpair.errors import UserError
 from hardpair.files import read_json, write_atomically
 from hardpair.recipes import Recipe
+from hardpair.train.callbacks import Callback, callbacks_of
 from hardpair.train.choose_precision import choose_precision
 from hardpair.train.parallel import pick_device, process_group, was_restarted
 from hardpair.train.run_folder import sole_writer
@@ -31,6 +32,8 @@ def pretrain(
     shard: bool = False,
     compiled: bool = False,
     skip_broken: float = 0.0,
+    callback: Callback | None = None,
+    tensorboard: bool = False,
 ) -> Outcome:
     """Train the recipe's method, to the end or to step ``until``, and leave encoder, checkpoints and log in ``run``.
 
@@ -40,7 +43,7 @@ def pretrain(
     place = pick_device(device)
     if shard and compiled:
         raise UserError("compile: --compile cannot be combined with --shard; leave one of them out")
-    with process_group(place):
+    with callbacks_of(run, callback, tensorboard=tensorboard) as callbacks, process_group(place):
         resume = resume or distributed.any_rank(was_restarted(), device=place)[0]
         recipe = _as_begun(recipe, run) if resume else recipe
         before, lengthened = check_run(recipe, run, resume=resume, may_lengthen=True)
@@ -57,7 +60,17 @@ def pretrain(
             where["precision_check"] = why
             if distributed.is_main():
                 print(why, flush=True)
-        trainer = Trainer(recipe, run, images, place, checkpoint_every, shard=shard, compiled=compiled, opened=where)
+        trainer = Trainer(
+            recipe,
+            run,
+            images,
+            place,
+            checkpoint_every,
+            shard=shard,
+            compiled=compiled,
+            opened=where,
+            callbacks=callbacks,
+        )
         run.mkdir(parents=True, exist_ok=True)
         with sole_writer(run):
             if before is not None and before < recipe.epochs:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,18 +14,32 @@ from typing import Any
 from hardpair import distributed
 from hardpair.errors import UserError
 from hardpair.files import append_json, parse_json, write_atomically
+from hardpair.train.callbacks import Callback, Listeners
 
 
 class Log:
-    """``log.jsonl``: one JSON object per line, flushed at once. Rank 0 writes it."""
+    """``log.jsonl``: one JSON object per line, flushed at once. Rank 0 writes it, and tells the callbacks."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, callbacks: Sequence[Callback] = ()) -> None:
+        self.path, self.listeners = path, Listeners(callbacks)
 
     def write(self, event: str, **values: Any) -> None:
         """Append an event."""
         if distributed.is_main():
             append_json(self.path, {"event": event, **values})
+            self.tell(event, values)
+
+    @property
+    def heard(self) -> bool:
+        """Whether this rank has anybody to tell."""
+        return distributed.is_main() and bool(self.listeners.callbacks)
+
+    def tell(self, event: str, values: Mapping[str, Any]) -> None:
+        """Tell the callbacks without writing; one that fails costs a warning, not the run."""
+        for complaint in self.listeners.tell(event, values):
+            text = f"{complaint}; training goes on, and {self.path.name} has every event"
+            print(f"warning: {text}")
+            self.write("warning", step=values["step"], text=text)
 
     def last(self, event: str) -> dict[str, Any] | None:
         """What was logged with the latest such event."""

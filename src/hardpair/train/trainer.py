@@ -4,7 +4,7 @@ import contextlib
 import platform
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +20,13 @@ from hardpair.files import commit
 from hardpair.models import SynchronisedNorm, save_encoder, save_head_layer
 from hardpair.recipes import Recipe
 from hardpair.text import several, sides
+from hardpair.train.callbacks import Callback
 from hardpair.train.checkpoints import load_checkpoint, remove_leftovers, restore, save_checkpoint
 from hardpair.train.compiled import compile_if_wanted
 from hardpair.train.gallery import mines, write_pairs
 from hardpair.train.monitor import Display, Meter, complaints
 from hardpair.train.neighbours import show_neighbours
+from hardpair.train.pictures import Picture, pairs_picture, views_picture
 from hardpair.train.run_folder import Log, StopRequest, stop_on_signals
 from hardpair.train.step import Done, Stepper, recipe_draw
 from hardpair.views import compile_kernels
@@ -58,6 +60,7 @@ class Trainer:
         shard: bool = False,
         compiled: bool = False,
         opened: Mapping[str, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.recipe, self.folder, self.images, self.device = recipe, run, images, device
         self.checkpoint_every, self.compiled = checkpoint_every, compiled
@@ -65,7 +68,7 @@ class Trainer:
         self.stepper = Stepper(recipe, images, device, shard=shard)
         self.method, self.optimiser = self.stepper.method, self.stepper.optimiser
         self.total = self.stepper.total
-        self.log, self.meter = Log(run / "log.jsonl"), Meter()
+        self.log, self.meter = Log(run / "log.jsonl", callbacks), Meter()
         self.step = 0
         self.skipped = 0  # steps in a row
         self.troubles: set[str] = set()
@@ -113,6 +116,7 @@ class Trainer:
         self.method.train()
         if self.device.type == "cpu":
             compile_kernels(display.say)  # here, since that is no part of a step
+        self._tell_views(last)
         self.meter.restart_clock()
         first, stop = self.step + 1, False
         while self.step < last and not stop:
@@ -144,7 +148,24 @@ class Trainer:
             self._memory_permitting("pairs.json", display),
             torch.compiler.set_stance("force_eager"),  # so few batches are not worth compiling anything for
         ):
-            write_pairs(self.folder / "pairs.json", self.method, self.images, draw)
+            pairs = write_pairs(self.folder / "pairs.json", self.method, self.images, draw)
+            if pairs and self.log.heard:
+                anchors, negatives, _ = (torch.tensor(part) for part in zip(*pairs, strict=True))
+                self._tell_picture("pairs", pairs_picture(self.images.batch(anchors), self.images.batch(negatives)))
+
+    def _tell_views(self, last: int) -> None:
+        """A picture of what the next step shows the encoder. Views have no state: training draws the same again."""
+        if self.step >= last or not distributed.any_rank(self.log.heard, device=self.device)[0]:
+            return
+        rows = self.stepper.rows(self.step)
+        images = self.images.batch(rows)
+        # On all ranks and of the whole batch, as in training: a method may ask the others, or mix the images.
+        views = self.method.views(images.to(self.device), self.stepper.draw(self.step, rows))
+        if self.log.heard:
+            self._tell_picture("views", views_picture(images, views))
+
+    def _tell_picture(self, name: str, picture: Picture) -> None:
+        self.log.tell("image", {"step": self.step, "name": name, "image": picture})
 
     def _show_neighbours(self, display: Display) -> None:
         with self._memory_permitting("neighbours.json", display):
@@ -227,9 +248,9 @@ class Trainer:
             self.step = checkpoint.step
             notes.append(f"resuming {self.folder} at step {self.step} of {self.total}")
         self.log.rewind(self.step)
+        self._log_start()  # first, so that whoever listens knows the recipe before anything else
         for note in notes:
             self.log.write("resume", step=self.step, text=note)
-        self._log_start()
         return notes
 
     def _save(self) -> None:
@@ -247,6 +268,7 @@ class Trainer:
             "start",
             step=self.step,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
+            recipe=self.recipe.to_json(),
             data=self.images.name,
             **self.opened,
             **({"init": self.method.encoder.origin} if self.method.encoder.origin else {}),
