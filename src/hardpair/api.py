@@ -8,6 +8,7 @@ encoder = hp.load_encoder(run)
 
 import dataclasses
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,11 +25,23 @@ from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
 from hardpair.precision import Precision, has_bfloat16
 from hardpair.protocol_settings import refuse_unused, settings_from
-from hardpair.recipes import Recipe, check_field, find_recipe, method_settings, with_encoder, with_init, with_method
+from hardpair.recipes import (
+    OWN_PHOTOS,
+    Recipe,
+    check_field,
+    find_recipe,
+    method_settings,
+    with_encoder,
+    with_init,
+    with_method,
+)
 from hardpair.train.callbacks import Callback
 from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
+_FIELDS = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings"}
+CHOSEN = {"image_size", "view_size", "small_images", "encoder", "width", "batch_size", "learning_rate", "epochs"}
+"""What a recipe for photos chooses, but for the precision."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +189,8 @@ def _for_evaluation(precision: str, device: torch.device) -> Precision:
 def pretrain(
     data: Folder | None = None,
     *,
-    recipe: str | Recipe = "demo",
+    recipe: str | Recipe | None = None,
+    hours: float | None = None,
     run: Folder | None = None,
     resume: bool = False,
     skip_broken: float = 0.0,
@@ -194,8 +208,11 @@ def pretrain(
 
     Args:
         data: "sample" (bundled photos), "cifar10", or a folder of images; the recipe's own when not given.
-        recipe: a name that `hardpair recipes` lists; its values hold where nothing else is given.
-        run: folder of the run; runs/RECIPE when not given. One that exists is refused unless ``resume``.
+        recipe: a name that `hardpair recipes` lists; its values hold where nothing else is given. When not given, the
+            demo; for ``data`` of your own a recipe is chosen for these photos and this machine.
+        hours: of training, for the recipe that is chosen; about one when not given.
+        run: folder of the run; runs/RECIPE, or runs/ and the name of the photos' folder, when not given. One that
+            exists is refused unless ``resume``.
         resume: continue from the last checkpoint if the run is there, else start it. With more
             ``epochs`` than the run has, it goes on with the schedule of the longer run.
         skip_broken: share of unreadable files that may be left out; up to 5 % always may.
@@ -211,11 +228,52 @@ def pretrain(
         settings: any field of the recipe (epochs, batch_size, encoder, seed, …) or setting of the method (threshold,
             tau, …), by name; ``method`` may be ``"path/to/file.py:CLASS"``.
     """
-    chosen = _recipe(recipe, settings if data is None else {**settings, "data": os.fspath(data)})
-    folder = Path("runs") / chosen.name.replace("/", "-") if run is None else Path(run)
+    given = settings if data is None else {**settings, "data": os.fspath(data)}
+    base = recipe if recipe is not None else OWN_PHOTOS if "data" in given or hours is not None else "demo"
+    return train_recipe(
+        _recipe(base, given),
+        given.keys(),
+        hours=hours,
+        run=run,
+        resume=resume,
+        skip_broken=skip_broken,
+        data_root=data_root,
+        device=device,
+        threads=threads,
+        checkpoint_every=checkpoint_every,
+        shard=shard,
+        compile=compile,
+        callback=callback,
+        tensorboard=tensorboard,
+    )
+
+
+def train_recipe(
+    chosen: Recipe,
+    given: Collection[str],
+    *,
+    hours: float | None,
+    run: Folder | None,
+    resume: bool,
+    skip_broken: float,
+    data_root: Folder,
+    device: str,
+    threads: int,
+    checkpoint_every: int,
+    shard: bool,
+    compile: bool,  # noqa: A002
+    callback: Callback | None = None,
+    tensorboard: bool = False,
+) -> Run:
+    """Train a recipe, once what was not given is chosen, where there is a choice."""
+    if hours is not None and chosen.name != OWN_PHOTOS:
+        raise UserError("hours: goes with a recipe chosen for --data; with a recipe of your own give --epochs")
+    folder = default_folder(chosen) if run is None else Path(run)
     if checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {checkpoint_every}")
     prepare_to_compute(threads)
+    if chosen.name == OWN_PHOTOS:
+        chosen = _for_photos(chosen, given, folder, hours=hours, device=device, resume=resume)
     outcome = train.pretrain(
         chosen,
         folder,
@@ -232,6 +290,29 @@ def pretrain(
     return Run(folder, outcome)
 
 
+def default_folder(recipe: Recipe) -> Path:
+    """Of a run that nobody named: after the recipe or, for your own photos, after their folder."""
+    name = Path(recipe.data).resolve().name or "photos" if recipe.name == OWN_PHOTOS else recipe.name.replace("/", "-")
+    return Path("runs") / name
+
+
+def _for_photos(
+    recipe: Recipe, given: Collection[str], folder: Path, *, hours: float | None, device: str, resume: bool
+) -> Recipe:
+    """The recipe with what was not given chosen; a run that is there already keeps what was chosen for it."""
+    if resume and (folder / "recipe.json").is_file():
+        before = train.recipe_of(folder)
+        settings = {name: value for name, value in recipe.settings.items() if name in given}
+        fields = {name: getattr(recipe, name) for name in given if name in _FIELDS}
+        return dataclasses.replace(before, settings={**before.settings, **settings}, **fields)
+    if set(given) >= CHOSEN:
+        return recipe
+    choice = train.choose_recipe(recipe, given, hours=hours, device=device)
+    for reason in choice.reasons:
+        print(reason, flush=True)
+    return choice.recipe
+
+
 def _recipe(base: str | Recipe, given: dict[str, Any]) -> Recipe:
     """A recipe, by name or as it is, with some fields of it, and settings of its method, changed."""
     recipe = base if isinstance(base, Recipe) else dataclasses.replace(find_recipe(base), name=base)
@@ -242,7 +323,7 @@ def _recipe(base: str | Recipe, given: dict[str, Any]) -> Recipe:
         recipe = with_init(recipe, given["init"])
     if "encoder" in given:
         recipe = with_encoder(recipe, given["encoder"])
-    fields = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings", "method"}
+    fields = _FIELDS - {"method"}
     known = method_settings(recipe.method)
     for word in given.keys() - {"method"}:
         if word not in fields and word not in known:

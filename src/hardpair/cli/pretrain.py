@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardpair.cli.recipe_arguments import parse_recipe
+from hardpair.cli.recipe_arguments import given_names, parse_recipe
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,8 @@ class Pretrain:
     """Where and how to run. Results are unchanged, up to floating-point rounding.
 
     Args:
-        run: folder of the run; runs/RECIPE when not given.
+        hours: of training, for the recipe that is chosen for --data when no RECIPE is given; about one when not given.
+        run: folder of the run; runs/RECIPE or, for photos without a RECIPE, runs/ and the name of their folder.
         resume: continue from the last checkpoint if the run is there, else start it. With more --epochs than the run
             has, it goes on with the schedule of the longer run.
         skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.
@@ -29,6 +30,7 @@ class Pretrain:
             pip install 'hardpair[tensorboard]'.
     """
 
+    hours: float | None = None
     run: Path | None = None
     resume: bool = False
     skip_broken: float = 0.0
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     recipe, options = parse_recipe(arguments, Pretrain, "pretrain", "Train an encoder without labels.")
     from hardpair import api, distributed
 
-    run = api.pretrain(recipe=recipe, **vars(options))
+    run = api.train_recipe(recipe, given_names(arguments), **vars(options))
     assert run.outcome is not None  # it was trained just now
     if run.finished:
         words = f"{run.folder}: finished; {next_step(run.folder, labelled=run.outcome.labelled)}"

@@ -7,18 +7,28 @@ from typing import Any, TypeVar
 from hardpair.cli.arguments import parse
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, resolve_method
-from hardpair.recipes import FAMILIES, Recipe, find_recipe, method_settings, with_encoder, with_init, with_method
+from hardpair.recipes import (
+    FAMILIES,
+    OWN_PHOTOS,
+    Recipe,
+    find_recipe,
+    method_settings,
+    with_encoder,
+    with_init,
+    with_method,
+)
 
 T = TypeVar("T")
 
-BASIC = ("data", "image_size", "epochs", "run", "resume")
+BASIC = ("data", "hours", "image_size", "epochs", "run", "resume")
 """What a newcomer needs; help shows these first."""
 
 
 def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: str) -> tuple[Recipe, T]:
     """The recipe that ``[RECIPE] [--field value …]`` describes, and the verb's own options, an instance of ``kind``."""
     named = bool(arguments) and not arguments[0].startswith("-")
-    name, rest = (arguments[0], arguments[1:]) if named else ("demo", arguments)
+    own_photos = bool({"data", "hours"} & given_names(arguments))
+    name, rest = (arguments[0], arguments[1:]) if named else (OWN_PHOTOS if own_photos else "demo", arguments)
     if given := _given(rest, "--method"):  # FILE.py:CLASS becomes CLASS, which METHODS then has
         method = resolve_method(given)
         rest = [word.replace(given, method) if word in (given, f"--method={given}") else word for word in rest]
@@ -35,6 +45,12 @@ def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: st
     values = {name: value for part in parsed.values() for name, value in vars(part).items()}
     fields = {field.name: values.pop(field.name) for field in _recipe_fields()}
     return dataclasses.replace(recipe, **fields, settings=settings), kind(**values)
+
+
+def given_names(arguments: Sequence[str]) -> set[str]:
+    """Names of the fields and settings that were given: image_size for --image-size, --no-sk is sk."""
+    words = [word.partition("=")[0].removeprefix("--") for word in arguments if word.startswith("--")]
+    return {word.removeprefix("no-").replace("-", "_") for word in words}
 
 
 def _given(arguments: Sequence[str], option: str) -> str | None:
@@ -69,7 +85,8 @@ def _command(recipe: Recipe, kind: type[Any], verb: str, purpose: str) -> type[A
     )
     command.__doc__ = (
         f"{purpose}\n\n"
-        f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper; demo/hnpm when not given. "
+        f"RECIPE is {', '.join(f'{family}/METHOD' for family in FAMILIES)} or paper. Without one: demo/hnpm "
+        "or, with --data, a recipe chosen for these photos and this machine. "
         f"`hardpair recipes` lists them. The values below are those of {recipe.name}; any can be given another value."
     )
     return command

@@ -7,6 +7,7 @@ import torch
 
 from hardpair.data.cache import read_folder
 from hardpair.data.cifar10 import CLASSES, FILES, Source, read_cifar10
+from hardpair.data.decode import least_side
 from hardpair.data.images import LEAST_SIZE, Images, Split, epoch_order, resize
 from hardpair.data.layout import NAMES, as_folder, list_split
 from hardpair.data.sample import read_sample, sample_facts
@@ -14,9 +15,10 @@ from hardpair.data.store import is_packed, open_store, read_index, split_of
 from hardpair.data.subsets import hold_out, label_subset, some_of_each
 from hardpair.errors import UserError, require_range
 
-__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images", "outline_images"]
+__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images", "outline_images", "shorter_side"]
 
 IMAGENET, IMAGENET_CLASSES = 1_281_167, 1000
+CIFAR_SIDE = 32  # pixels; the sample's too
 
 
 def open_images(data: str, split: Split, *, size: int, root: Path, skip_broken: float = 0.0) -> Images:
@@ -52,6 +54,25 @@ class Outline:
 
     images: Images
     source: str  # how their number is known, in words
+
+
+SEEN = 200  # files whose size tells that of the others
+
+
+def shorter_side(data: str) -> int:
+    """Median of the shorter sides of some training images in pixels; only the beginnings of files are read."""
+    name = data.partition(":")[0]
+    if name in NAMES:
+        return CIFAR_SIDE
+    folder = as_folder(data)
+    if is_packed(folder):
+        return read_index(folder).size
+    listing = list_split(folder, "train")
+    every = max(1, len(listing.names) // SEEN)
+    sides = sorted(side for name in listing.names[::every] if (side := least_side(listing.root / name)))
+    if not sides:
+        raise UserError(f"{folder}: none of {len(listing.names[::every]):,} files can be read as an image")
+    return sides[len(sides) // 2]
 
 
 def outline_images(data: str, *, size: int, count: int | None = None) -> Outline:

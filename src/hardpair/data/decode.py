@@ -226,6 +226,15 @@ def _by_pillow(file: int, size: int) -> Square:
             return Square(_square(image, size), enlarged)
 
 
+def least_side(path: Path) -> int | None:
+    """The shorter side of the picture in a file, or None where there is none; nothing is decoded."""
+    try:
+        with os.fdopen(os.open(path, FOR_READING), "rb") as stream, Image.open(stream, formats=FORMATS) as image:
+            return min(image.size)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return None
+
+
 def _check_header(image: Image.Image) -> None:
     """Refuse a size that is not worth decoding; nothing is decoded yet."""
     width, height = image.size

@@ -12,12 +12,15 @@ from types import ModuleType
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS
 from hardpair.models import DEPTHS, read_shape
-from hardpair.recipes import cifar10, demo, imagenet
+from hardpair.recipes import cifar10, demo, imagenet, photos
 from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
 
 FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
+OWN_PHOTOS = "photos"
+"""The recipe of which train/own_photos.py chooses what was not given."""
 _FUNCTIONS: dict[str, Callable[[], Recipe]] = {
     "paper": demo.paper,
+    OWN_PHOTOS: photos.photos,
     **{
         f"{family}/{method}": vars(module)[method]
         for family, module in FAMILIES.items()
@@ -50,6 +53,8 @@ def find_recipe(name: str) -> Recipe:
 def with_method(recipe: Recipe, method: str) -> Recipe:
     """The same family's recipe of another method; else the same recipe with that method's defaults."""
     family = recipe.name.split("/")[0]
+    if recipe.name == OWN_PHOTOS and method in METHODS:
+        return dataclasses.replace(find_recipe(f"demo/{method}"), name=OWN_PHOTOS, precision=recipe.precision)
     if family in FAMILIES and method in [*METHODS, SUPERVISED]:
         return find_recipe(f"{family}/{method}")
     return dataclasses.replace(recipe, method=method, settings={})
@@ -97,6 +102,7 @@ def list_recipes() -> list[str]:
 
 __all__ = [
     "FAMILIES",
+    "OWN_PHOTOS",
     "RECIPES",
     "SUPERVISED",
     "Recipe",

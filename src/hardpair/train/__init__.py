@@ -1,7 +1,8 @@
 """Training: one pretraining loop and what it stands on."""
 
+from hardpair.train.own_photos import choose_recipe
 from hardpair.train.parallel import pick_device
-from hardpair.train.pretrain import pretrain
+from hardpair.train.pretrain import pretrain, recipe_of
 from hardpair.train.trainer import Outcome
 
-__all__ = ["Outcome", "pick_device", "pretrain"]
+__all__ = ["Outcome", "choose_recipe", "pick_device", "pretrain", "recipe_of"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Sequence
 
 import torch
 
@@ -23,10 +24,7 @@ def choose_precision(recipe: Recipe, images: Images, device: torch.device) -> tu
         return _with(recipe, "float32"), "precision: float32, since this hardware has no bfloat16"
     if distributed.world_size() > 1:
         return _with(recipe, "bfloat16"), "precision: bfloat16, which this hardware has"
-    seconds = _seconds(recipe, images, device, FEW)
-    batch = min(recipe.batch_size, int(FEW * STEP_SECONDS / min(seconds.values())))
-    if batch > 2 * FEW:
-        seconds = _seconds(recipe, images, device, batch)
+    seconds = seconds_per_image(recipe, images, device, ("float32", "bfloat16"))
     ratio = seconds["float32"] / seconds["bfloat16"]
     chosen: Precision = "bfloat16" if ratio > FASTER else "float32"
     return _with(recipe, chosen), f"precision: {chosen}; here a step in bfloat16 is {ratio:.2f} times as fast"
@@ -36,19 +34,29 @@ def _with(recipe: Recipe, precision: Precision) -> Recipe:
     return dataclasses.replace(recipe, precision=precision)
 
 
-def _seconds(recipe: Recipe, images: Images, device: torch.device, batch: int) -> dict[str, float]:
+def seconds_per_image(
+    recipe: Recipe, images: Images, device: torch.device, precisions: Sequence[Precision]
+) -> dict[Precision, float]:
+    """Of real steps with each precision; with few images first, then with as many as a short step holds."""
+    seconds = _timed(recipe, images, device, precisions, FEW)
+    batch = min(recipe.batch_size, int(STEP_SECONDS / min(seconds.values())))
+    return _timed(recipe, images, device, precisions, batch) if batch > 2 * FEW else seconds
+
+
+def _timed(
+    recipe: Recipe, images: Images, device: torch.device, precisions: Sequence[Precision], batch: int
+) -> dict[Precision, float]:
     """The best of a few steps of each precision, in turns, after one of each to warm up."""
     batch = min(batch, recipe.batch_size)
+    few = dataclasses.replace(recipe, batch_size=batch, precision=precisions[0])
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        names: tuple[Precision, ...] = ("float32", "bfloat16")
-        recipes = {name: dataclasses.replace(recipe, batch_size=batch, precision=name) for name in names}
-        stepper = Stepper(recipes["float32"], images, device)
-        stepper.method.train()
-        times: dict[str, list[float]] = {name: [] for name in recipes}
-        for turn in range(TURNS + 1):
-            for name, with_precision in recipes.items():
-                stepper.recipe = with_precision
-                began = time.perf_counter()
-                stepper.take(turn % stepper.total)  # waits for the device
-                times[name].append(time.perf_counter() - began)
+        stepper = Stepper(few, images, device)
+    stepper.method.train()
+    times: dict[Precision, list[float]] = {name: [] for name in precisions}
+    for turn in range(TURNS + 1):
+        for name in precisions:
+            stepper.recipe = dataclasses.replace(few, precision=name)
+            began = time.perf_counter()
+            stepper.take(turn % stepper.total)  # waits for the device
+            times[name].append((time.perf_counter() - began) / batch)
     return {name: min(taken[1:]) for name, taken in times.items()}

@@ -85,7 +85,12 @@ def _as_begun(recipe: Recipe, run: Path) -> Recipe:
     """A run keeps the precision that was chosen when it began."""
     if recipe.precision != "auto" or not (run / "recipe.json").is_file():
         return recipe
-    return dataclasses.replace(recipe, precision=_read_recipe(run, "choose another --run")[0].precision)
+    return dataclasses.replace(recipe, precision=recipe_of(run).precision)
+
+
+def recipe_of(run: Path) -> Recipe:
+    """The recipe that a run was trained with."""
+    return _read_recipe(run, "choose another --run")[0]
 
 
 def recipe_content(recipe: Recipe, lengthened: Lengthened) -> dict[str, Any]:
