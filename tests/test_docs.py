@@ -26,6 +26,8 @@ SMALL = {  # what makes a command of a page quick
     "epochs=20": "epochs=1, width=1 / 16",
     "pretrain demo": "pretrain demo --data sample:200 --epochs 1 --width .125",
     "--image-size 64 --run runs/mine": "--image-size 64 --run runs/mine --epochs 1 --width .125",
+    'pretrain --data "$PHOTOS" --run': 'pretrain --data "$PHOTOS" --epochs 1 --width .125 --run',
+    "pretrain --data path/to/photos --run runs/mine": "pretrain --data path/to/photos --run runs/mine --epochs 1",
 }
 
 
@@ -184,7 +186,7 @@ def test_the_examples_of_callbacks_run(place, monkeypatch, capsys):
     names: dict[str, object] = {}
     exec(smaller(show), names)
     out = capsys.readouterr().out
-    assert out.startswith("recipe: {'name': 'demo', 'method'")
+    assert "recipe: {'name': 'photos', 'method'" in out
     assert all(word in out for word in ("step 7: loss ", "views (", "pairs ("))
     wandb = MagicMock()
     monkeypatch.setitem(sys.modules, "wandb", wandb)

@@ -67,3 +67,10 @@ def has_bfloat16(device: torch.device) -> bool:
         return False
     cpu = torch.cpu
     return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())  # noqa: SLF001
+
+
+def emulation(precision: str, device: torch.device) -> str:
+    """In brackets, that the hardware has no such arithmetic; nothing where it has."""
+    if precision == "float32" or has_bfloat16(device):
+        return ""
+    return " (which this hardware has to emulate: slower than float32)"

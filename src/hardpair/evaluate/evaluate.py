@@ -27,7 +27,7 @@ from hardpair.evaluate.semi import semi_tasks
 from hardpair.evaluate.transfer import transfer_table, transfer_tasks
 from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
-from hardpair.precision import Precision
+from hardpair.precision import Precision, emulation
 from hardpair.protocol_settings import Settings
 from hardpair.recipes import SUPERVISED, check_field
 from hardpair.train.labelled import DivergedError
@@ -64,6 +64,8 @@ def evaluate_run(
     _check_protocols(protocols, settings)
     encoder, recipe = load_encoder(run), _read_recipe(run)
     encoder.precision = precision
+    if emulated := emulation(precision, device):
+        say(f"features in {precision}{emulated}")
     _check_recipe(run, recipe, protocols, say)
     source = _images_of(run, recipe, protocols) if data is None else data
     size = recipe["image_size"] if size is None else size

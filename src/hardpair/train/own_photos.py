@@ -27,6 +27,7 @@ from hardpair.train.parallel import pick_device, started_together
 HOURS = 1.0  # when none are given
 SHARE = 0.95  # of the time that steps get; the rest goes to decoding, checkpoints and the hardest pairs
 BATCH, RATE = 160, 6e-3  # the rate follows the batch
+MOST_EPOCHS = 1000  # the longest of published runs
 FEWEST_STEPS = 8  # per epoch, which a batch must leave
 
 
@@ -80,12 +81,13 @@ def choose_recipe(recipe: Recipe, given: Collection[str], *, hours: float | None
     if recipe.precision == "auto":
         chosen, precision = choose_precision(rungs[0].recipe, _blank(rungs[0].recipe, len(images)), place)
         rungs = [replace(rung, recipe=replace(rung.recipe, precision=chosen.precision)) for rung in rungs]
-    best = _climb(rungs, place, seconds, len(images))
+    seen = recipe.epochs * len(images) if "epochs" in given else None
+    best = _climb(rungs, place, seconds, len(images), seen)
     chosen, per_epoch = best.recipe, best.seconds * len(images)
     if "epochs" not in given:
         if (epochs := math.floor(seconds / per_epoch)) < 1:
             raise UserError(_too_short(chosen, per_epoch, len(images)))
-        chosen = replace(chosen, epochs=epochs)
+        chosen = replace(chosen, epochs=min(epochs, MOST_EPOCHS))
     labels = f", {len(images.classes)} classes" if images.labels is not None else ", no labels"
     more = "" if hours else "; --hours takes another time"
     return Choice(
@@ -145,15 +147,20 @@ def _possible(recipe: Recipe, given: Collection[str], side: int) -> list[Candida
     return list(found.values())
 
 
-def _climb(rungs: Sequence[Candidate], device: torch.device, seconds: float, images: int) -> Candidate:
-    """The highest rung that sees as many images in the time as it needs, timed from the lowest upwards."""
+def _climb(
+    rungs: Sequence[Candidate], device: torch.device, seconds: float, images: int, to_see: int | None
+) -> Candidate:
+    """The highest rung that sees as many images in the time as it needs, timed from the lowest upwards.
+
+    It sees as many as fit into the time or, with ``to_see``, so many, if that is possible in the time.
+    """
     best = rungs[0]
     for place, rung in enumerate(rungs):
         recipe = rung.recipe
         timed = seconds_per_image(recipe, _blank(recipe, images), device, [_plain(recipe.precision)])
         per_image = min(timed.values())
-        seen = seconds / per_image
-        if place and seen < rung.needs:
+        seen = seconds / per_image if to_see is None else min(to_see, seconds / per_image)
+        if place and (seen < rung.needs or (to_see is not None and seen < to_see)):
             sees = (
                 f"{rung.recipe.encoder} at {rung.recipe.view_pixels} px would see {_millions(seen)} images in the time"
             )
@@ -179,6 +186,6 @@ def _too_short(recipe: Recipe, per_epoch: float, images: int) -> str:
     """What fits: more time, or fewer images."""
     return (
         f"hours: too short for one epoch: {images:,} images take {duration(per_epoch)} here with the smallest encoder "
-        f"({recipe.encoder}, views of {recipe.view_pixels} px); give --hours {per_epoch / SHARE / 3600:.2g} or more, or "
-        "a folder with fewer images"
+        f"({recipe.encoder}, views of {recipe.view_pixels} px); give --hours {per_epoch / SHARE / 3600:.2g} or more, "
+        "or a folder with fewer images"
     )

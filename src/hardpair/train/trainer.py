@@ -18,6 +18,7 @@ from hardpair.data import Images
 from hardpair.errors import UserError, no_memory
 from hardpair.files import commit
 from hardpair.models import SynchronisedNorm, save_encoder, save_head_layer
+from hardpair.precision import emulation
 from hardpair.recipes import Recipe
 from hardpair.text import several, sides
 from hardpair.train.callbacks import Callback
@@ -313,4 +314,4 @@ class Trainer:
         ranks = distributed.world_size()
         place = f"{ranks} processes ({self.device.type})" if ranks > 1 else str(self.device)
         tf32 = " with TF32" if self.device.type == "cuda" and self.recipe.precision == "float32" else ""
-        return f"{place}, in {self.recipe.precision}{tf32}"
+        return f"{place}, in {self.recipe.precision}{tf32}{emulation(self.recipe.precision, self.device)}"
