@@ -1,5 +1,6 @@
 """Who is told of a run: a callback gets what log.jsonl gets, and TensorBoard's files hold the same."""
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -8,6 +9,7 @@ import signal
 import struct
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import lives
 import numpy as np
@@ -25,6 +27,7 @@ from hardpair.files import read_json
 from hardpair.methods.hnpm import HNPM
 from hardpair.train import pretrain
 from hardpair.train.pictures import SHOWN, pairs_picture, views_picture
+from hardpair.train.tensorboard import TensorBoard
 from hardpair.views import plain_view
 
 
@@ -186,6 +189,15 @@ def test_a_resumed_run_tells_each_step_once(heard, small_recipe, tmp_path):
     shown = pictures(run)
     assert list(shown) == [(0, "views"), (30, "views"), (40, "pairs")]
     assert np.array_equal(shown[40, "pairs"], pictures(whole)[40, "pairs"])
+
+
+def test_two_files_that_begin_in_the_same_second(tmp_path, monkeypatch):
+    monkeypatch.setattr("tensorboardX.event_file_writer.time", SimpleNamespace(time=lambda: 1.7e9))
+    for step in (0, 10):
+        with contextlib.closing(TensorBoard(tmp_path / "tensorboard")) as writer:
+            writer("step", {"step": step, "loss": 1.0})
+            writer("step", {"step": step + 20, "loss": 2.0})
+    assert scalars(tmp_path) == {(step, "train/loss"): loss for step, loss in ((0, 1.0), (10, 1.0), (30, 2.0))}
 
 
 def test_a_finished_run_has_nothing_to_tell(finished_run, small_recipe):

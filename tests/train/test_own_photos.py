@@ -95,7 +95,7 @@ def test_a_batch_leaves_an_epoch_some_steps(images):
 
 
 def test_too_little_time_says_how_much_an_epoch_takes(machine):
-    with pytest.raises(UserError, match="hours: .* 5,000 images take 5 s .* give --hours 0.0015"):
+    with pytest.raises(UserError, match=r"hours: .* 5,000 images take 5 s .* give --hours 0\.0015"):
         chosen(hours=0.001)
 
 

@@ -63,9 +63,7 @@ def evaluate_run(
     settings = settings or Settings()
     _check_protocols(protocols, settings)
     encoder, recipe = load_encoder(run), _read_recipe(run)
-    encoder.precision = precision
-    if emulated := emulation(precision, device):
-        say(f"features in {precision}{emulated}")
+    _compute_in(precision, encoder, device, say)
     _check_recipe(run, recipe, protocols, say)
     source = _images_of(run, recipe, protocols) if data is None else data
     size = recipe["image_size"] if size is None else size
@@ -91,6 +89,12 @@ def evaluate_run(
     if not scores:
         raise UserError(f"none of the transfer sets asked for is below {data_root}; give their folder with --data-root")
     return scores
+
+
+def _compute_in(precision: Precision, encoder: Encoder, device: torch.device, say: Callable[[str], None]) -> None:
+    encoder.precision = precision
+    if emulated := emulation(precision, device):
+        say(f"features in {precision}{emulated}")
 
 
 def _check_protocols(protocols: Sequence[str], settings: Settings) -> None:

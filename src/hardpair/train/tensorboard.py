@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,14 @@ class TensorBoard:
                 self.file.close()
 
     def _open(self, step: int) -> None:
-        """Files are read in the order of their names, which begin with the second."""
+        """Files are read in the order of their names, which begin with the second; two may have the same."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.file = self.open_file(str(self.folder / "events"), f".{time.time_ns()}")
+        before = len(list(self.folder.iterdir()))
+        self.file = self.open_file(str(self.folder / "events"), f".{before:06d}")
         self._add(step + 1, session_log=self.protocol.SessionLog(status=self.protocol.SessionLog.START))
 
     def _add(self, step: int, **content: Any) -> None:
-        self.file.write_event(self.protocol.Event(wall_time=time.time(), step=step, **content))
+        self.file.write_event(self.protocol.Event(wall_time=datetime.now(UTC).timestamp(), step=step, **content))
 
     def _summary(self, event: str, values: Mapping[str, Any]) -> Any:
         if event == "step":
