@@ -187,7 +187,7 @@ def test_the_examples_of_callbacks_run(place, monkeypatch, capsys):
     exec(smaller(show), names)
     out = capsys.readouterr().out
     assert "recipe: {'name': 'photos', 'method'" in out
-    assert all(word in out for word in ("step 7: loss ", "views (", "pairs ("))
+    assert all(word in out for word in ("step 8: loss ", "views (", "pairs ("))
     wandb = MagicMock()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     exec(to_wandb, names)

@@ -163,10 +163,11 @@ def test_check_on_the_command_line(said: Command, photos: Path, tmp_path: Path) 
 
 def test_another_size_on_the_command_line(said: Command, photos: Path, tmp_path: Path) -> None:
     pack(photos, tmp_path / "packed", 8)
-    code, out, err = said("pretrain", "--data", "packed")
+    code, out, err = said("pretrain", "demo", "--data", "packed")
     assert (code, out) == (2, "")
     assert err.startswith("hardpair: packed: holds squares of 8 px, not of 32; give --image-size 8, or the pictures")
     assert len(err.splitlines()) == 1
+    assert said("pretrain", "--data", "packed", "--epochs", "1")[0] == 0  # a recipe for it takes the size that it has
 
 
 def test_help_teaches(said: Command) -> None:

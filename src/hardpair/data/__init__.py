@@ -15,7 +15,16 @@ from hardpair.data.store import is_packed, open_store, read_index, split_of
 from hardpair.data.subsets import hold_out, label_subset, some_of_each
 from hardpair.errors import UserError, require_range
 
-__all__ = ["Images", "epoch_order", "hold_out", "label_subset", "open_images", "outline_images", "shorter_side"]
+__all__ = [
+    "Images",
+    "epoch_order",
+    "hold_out",
+    "label_subset",
+    "only_size",
+    "open_images",
+    "outline_images",
+    "shorter_side",
+]
 
 IMAGENET, IMAGENET_CLASSES = 1_281_167, 1000
 CIFAR_SIDE = 32  # pixels; the sample's too
@@ -64,15 +73,22 @@ def shorter_side(data: str) -> int:
     name = data.partition(":")[0]
     if name in NAMES:
         return CIFAR_SIDE
+    if (size := only_size(data)) is not None:
+        return size
     folder = as_folder(data)
-    if is_packed(folder):
-        return read_index(folder).size
     listing = list_split(folder, "train")
     every = max(1, len(listing.names) // SEEN)
     sides = sorted(side for name in listing.names[::every] if (side := least_side(listing.root / name)))
     if not sides:
         raise UserError(f"{folder}: none of {len(listing.names[::every]):,} files can be read as an image")
     return sides[len(sides) // 2]
+
+
+def only_size(data: str) -> int | None:
+    """The one size that a packed set has; None where images can have any."""
+    if data.partition(":")[0] in NAMES or not is_packed(folder := as_folder(data)):
+        return None
+    return read_index(folder).size
 
 
 def outline_images(data: str, *, size: int, count: int | None = None) -> Outline:
