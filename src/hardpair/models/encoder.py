@@ -78,6 +78,7 @@ def build_encoder(
     small_images: bool = False,
     colour_streams: bool = False,
     patch: int = 0,
+    zero_init: bool = False,
 ) -> Encoder:
     """A freshly initialised ResNet, ``"resnet50"`` say.
 
@@ -86,6 +87,7 @@ def build_encoder(
     ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
     ``colour_streams`` makes two ResNets of half the width, one for luminance and one for colour (CMC).
     ``patch`` applies the ResNet, with layer norm, to overlapping patches of that side and averages (CPC).
+    ``zero_init`` starts the last norm of each residual branch at zero.
     """
     if name not in DEPTHS:
         raise UserError(f"encoder: there is no {name!r}{nearest(name, DEPTHS)}")
@@ -100,10 +102,12 @@ def build_encoder(
     from hardpair.models import resnets  # here, since timm takes two seconds to import
 
     settings = {"name": name, "width": width, "small_images": small_images}
+    settings |= {"zero_init": True} if zero_init else {}  # else the shape is written as it always was
     if sk:
-        trunk = resnets.selective_resnet(layers, width, small_images=small_images)
+        trunk = resnets.selective_resnet(layers, width, small_images=small_images, zero_init=zero_init)
         return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
-    plain = functools.partial(resnets.plain_resnet, layers, bottlenecks=bottlenecks, small_images=small_images)
+    stem = {"small_images": small_images, "zero_init": zero_init}
+    plain = functools.partial(resnets.plain_resnet, layers, bottlenecks=bottlenecks, **stem)
     if colour_streams:
         luminance, colour = (plain(width / 2, inputs=inputs) for inputs in (1, 2))
         features = luminance.num_features + colour.num_features

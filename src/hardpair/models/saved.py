@@ -27,6 +27,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "small_images": (bool,),
     "colour_streams": (bool,),
     "patch": (int,),
+    "zero_init": (bool,),  # how it began; a random encoder to compare with begins as it did
     "step": (int,),
 }
 """What ``encoder.json`` may hold."""

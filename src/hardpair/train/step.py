@@ -26,7 +26,13 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 def fresh_encoder(recipe: Recipe) -> Encoder:
     """The recipe's encoder, as random as torch is."""
-    return build_encoder(recipe.encoder, width=recipe.width, sk=recipe.sk, small_images=recipe.small_images)
+    return build_encoder(
+        recipe.encoder,
+        width=recipe.width,
+        sk=recipe.sk,
+        small_images=recipe.small_images,
+        zero_init=recipe.zero_init,
+    )
 
 
 def build_method(recipe: Recipe, images: Images) -> Method:
