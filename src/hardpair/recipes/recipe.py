@@ -46,7 +46,7 @@ class Recipe:
         optimiser: adam, adamw, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms, unless decay_norms.
-        decay_norms: apply weight decay to biases and norms too, as MoCo does.
+        decay_norms: apply weight decay to biases and norms too, as MoCo does; not with lars, which spares them.
         schedule: "cosine" falls to 0 over the run, step by step; "steps" divides by ten after 60 and 80 % of it;
             "paper" is a cosine of 100 epochs, by epoch.
         warmup_epochs: the learning rate rises linearly from 0 over these.
@@ -86,6 +86,8 @@ class Recipe:
             check_field(name, getattr(self, name))
         if self.warmup_epochs >= self.epochs:
             raise UserError(f"warmup_epochs: {self.warmup_epochs:g} must be less than epochs, {self.epochs}")
+        if self.decay_norms and self.optimiser == "lars":
+            raise UserError("decay_norms: lars never decays biases and norms; give --no-decay-norms or --optimiser sgd")
         kinds = {name: kind for name, (kind, _) in method_settings(self.method).items()}
         for name, value in self.settings.items():
             if name not in kinds:
