@@ -106,8 +106,9 @@ def build_encoder(
     if sk:
         trunk = resnets.selective_resnet(layers, width, small_images=small_images, zero_init=zero_init)
         return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
-    stem = {"small_images": small_images, "zero_init": zero_init}
-    plain = functools.partial(resnets.plain_resnet, layers, bottlenecks=bottlenecks, **stem)
+    plain = functools.partial(
+        resnets.plain_resnet, layers, bottlenecks=bottlenecks, small_images=small_images, zero_init=zero_init
+    )
     if colour_streams:
         luminance, colour = (plain(width / 2, inputs=inputs) for inputs in (1, 2))
         features = luminance.num_features + colour.num_features

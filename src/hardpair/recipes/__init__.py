@@ -12,7 +12,7 @@ from types import ModuleType
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS
 from hardpair.recipes import cifar10, demo, imagenet
-from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
+from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings, tested_side
 
 FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
 _FUNCTIONS: dict[str, Callable[[], Recipe]] = {
@@ -88,5 +88,6 @@ __all__ = [
     "find_recipe",
     "list_recipes",
     "method_settings",
+    "tested_side",
     "with_method",
 ]

@@ -29,8 +29,8 @@ class Recipe:
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
             packed by `hardpair pack` or not.
         image_size: side in pixels to which images are resized once, before training.
-        view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs.
-            Patches (cpc's, infomin's jigsaw) are cut from views of full size all the same.
+        view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs, or
+            let small crops keep their detail. Patches (cpc's, infomin's jigsaw) are cut from views of full size.
         encoder: depth of the ResNet, "resnet10" to "resnet200".
         width: multiplies every channel count; fractions make small encoders.
         sk: selective kernels, for resnet50 and deeper.
@@ -97,7 +97,12 @@ class Recipe:
     @property
     def view_pixels(self) -> int:
         """Side of the views."""
-        return max(LEAST_VIEW, round(self.view_size * self.image_size))
+        return view_side(self.image_size, self.view_size)
+
+    @property
+    def tested_pixels(self) -> int:
+        """Side at which evaluation shows images to the encoder."""
+        return tested_side(self.image_size, self.view_size, small_images=self.small_images)
 
     def to_json(self) -> dict[str, Any]:
         """Every field, the method's settings complete with their defaults, and the hash."""
@@ -118,6 +123,20 @@ class Recipe:
         if "name" not in content or not isinstance(content.get("settings", {}), dict):
             raise UserError("recipe: needs a name, and settings must be a JSON object")
         return cls(**{name: value for name, value in content.items() if name in known})
+
+
+def view_side(image_size: int, view_size: float) -> int:
+    """Pixels of a view."""
+    return max(LEAST_VIEW, round(view_size * image_size))
+
+
+def tested_side(image_size: int, view_size: float, *, small_images: bool) -> int:
+    """Pixels of the images that evaluation shows to an encoder.
+
+    With the stem for small images it sees them whole, also where smaller views saved time in training. One for large
+    images sees as many pixels as in training, where images are larger so that crops of them need not be enlarged.
+    """
+    return image_size if small_images else view_side(image_size, view_size)
 
 
 def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:
