@@ -31,6 +31,7 @@ from hardpair.recipes import (
     check_field,
     find_recipe,
     method_settings,
+    tested_side,
     with_encoder,
     with_init,
     with_method,
@@ -89,7 +90,7 @@ class Run:
         Args:
             protocols: any of knn, linear, semi, transfer, distill.
             data: labelled images; those of the run when not given.
-            image_size: pixels; those of the run when not given.
+            image_size: pixels that the encoder sees; those of the run's evaluation when not given.
             on: "test" or "validation".
             skip_broken: share of unreadable files that may be left out; up to 5 % always may.
             data_root: where downloaded sets are kept.
@@ -140,19 +141,25 @@ class Run:
         A folder without train/ and test/ has all of its images in "train", or, with one folder per class, all but those
         held out for testing.
         """
-        recipe = read_json(self.folder / "recipe.json")
+        recipe = self._recipe()
         source = recipe["data"] if data is None else os.fspath(data)
         return open_images(source, split, size=recipe["image_size"], root=Path(data_root), skip_broken=skip_broken)
 
     def features(self, data: Folder | None = None, *, device: str = "auto", **opening: Any) -> Tensor:
         """Features of `images`, which takes the same arguments, float32 (N, num_features) on the CPU.
 
-        Row k belongs to ``run.images(…).files[k]``. Images are normalised as in training.
+        Row k belongs to ``run.images(…).files[k]``. Images are normalised as in training, and shown as in evaluation:
+        whole, or their centre to an encoder whose views were cut from larger images.
         """
         from hardpair.evaluate.features import features_of
 
-        where = train.pick_device(device)
-        return features_of(load_encoder(self.folder).to(where), self.images(data, **opening), where)
+        where, recipe, encoder = train.pick_device(device), self._recipe(), load_encoder(self.folder)
+        small = encoder.settings["small_images"]
+        size = tested_side(recipe["image_size"], recipe.get("view_size", 1.0), small_images=small)
+        return features_of(encoder.to(where), self.images(data, **opening).tested_at(size), where)
+
+    def _recipe(self) -> dict[str, Any]:
+        return dict(read_json(self.folder / "recipe.json"))
 
     def report(self) -> Path:
         """Write the page with scores, curves and pictures; returns its path."""

@@ -66,6 +66,29 @@ def test_the_centre() -> None:
     assert large.centre(2).pixels[0, 0].tolist() == [[5, 6], [9, 10]]
 
 
+def test_images_are_tested_on_the_centre_where_they_are_large_enough_for_one() -> None:
+    """As 224 of 256 px; and what is shown is part of what the images are."""
+    pixels = torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8)
+    stored = Images(pixels, None, (), "stored")
+    tested = stored.tested_at(21)  # 24 px would do
+    assert torch.equal(tested.pixels, pixels[:, :, 2:30, 2:30])
+    assert tested.shown == 21
+    assert tested.facts().items() >= {"square": 28, "shown": 21}.items()
+    assert tested.select(torch.tensor([1])).shown == 21
+    tight = stored.tested_at(30)
+    assert torch.equal(tight.pixels, pixels)
+    digests = [images.digest() for images in (stored, tested, tight, tested.shown_at(28), stored.tested_at(20))]
+    assert len(set(digests)) == 5
+    assert stored.tested_at(32) is stored
+    assert stored.facts().keys() == {"name", "images", "digest"}
+
+
+def test_a_picture_of_an_image_is_as_large_as_it_is_shown() -> None:
+    stored = Images(torch.zeros(1, 3, 32, 32, dtype=torch.uint8), None, (), "stored")
+    for images, side in ((stored, 32), (stored.shown_at(9), 9)):
+        assert Image.open(io.BytesIO(base64.b64decode(describe_image(images, 0)["png"]))).size == (side, side)
+
+
 def test_what_is_changed_stays_in_memory(tmp_path: Path) -> None:
     file = tmp_path / "numbers"
     np.arange(12, dtype=np.int64).tofile(file)

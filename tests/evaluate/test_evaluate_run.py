@@ -2,22 +2,24 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from evaluating import CPU, evaluate, evaluate_on_ranks
+from evaluating import CPU, QUICK, evaluate, evaluate_on_ranks
 from noise_photos import write_photos
 from PIL import Image
 from together import together
 
-from hardpair import distributed, load_encoder
+from hardpair import Run, distributed, load_encoder
 from hardpair.data import open_images
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings
 from hardpair.evaluate.context import random_like
 from hardpair.evaluate.features import features_of, outputs
 from hardpair.protocol_settings import Knn
+from hardpair.train import pretrain
 from hardpair.train.step import fresh_encoder
 
 
@@ -150,6 +152,26 @@ def test_labels_seen_in_training_are_mentioned(run):
     assert "labels_seen" in said[0]
     with pytest.raises(UserError, match=r"semi: .* all the labels"):
         evaluate(run, "semi")
+
+
+def test_views_cut_from_larger_images_are_tested_at_their_own_size(small_recipe, tmp_path):
+    """By every protocol, with the size in the score; to ask for that size changes nothing, for another does."""
+    changes = {"data": "sample:200", "image_size": 32, "view_size": 0.75, "small_images": False, "zero_init": True}
+    recipe = replace(small_recipe, **changes, epochs=1)
+    pretrain(recipe, tmp_path / "run", checkpoint_every=10)
+    settings = Settings(tuned=QUICK)
+    scores, _ = evaluate(tmp_path / "run", "knn", "linear", "semi", settings=settings)
+    assert {score["image_size"] for score in scores} == {24}
+    for score in scores:
+        assert score["data"]["test"].items() >= {"square": 28, "shown": 24}.items()
+    assert [score["data"]["train"]["square"] for score in scores] == [28, 28, 32]
+    (same,), _ = evaluate(tmp_path / "run", "knn", size=24)
+    assert [same[name] for name in ("metrics", "data")] == [scores[0][name] for name in ("metrics", "data")]
+    (other,), _ = evaluate(tmp_path / "run", "knn", size=32)
+    assert "shown" not in other["data"]["test"]
+    features = Run(tmp_path / "run").features(split="test")
+    tested = open_images("sample", "test", size=32, root=tmp_path).tested_at(24)
+    assert torch.equal(features, features_of(load_encoder(tmp_path / "run"), tested, CPU))
 
 
 def scores_of(run: Path) -> list[dict[str, object]]:

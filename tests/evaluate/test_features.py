@@ -33,9 +33,9 @@ def counted(monkeypatch):
     """How many batches were computed."""
     seen = []
 
-    def spy(batch):
+    def spy(batch, size):
         seen.append(len(batch))
-        return plain(batch)
+        return plain(batch, size)
 
     plain = features.plain_view
     monkeypatch.setattr(features, "plain_view", spy)
@@ -104,9 +104,9 @@ def test_two_at_once(encoder, images, monkeypatch):
     together = threading.Barrier(2)  # both are past the look into the cache before either writes
     plain = features.plain_view
 
-    def wait(batch):
+    def wait(batch, size):
         together.wait(10)
-        return plain(batch)
+        return plain(batch, size)
 
     monkeypatch.setattr(features, "plain_view", wait)
     results = []
@@ -120,7 +120,7 @@ def test_two_at_once(encoder, images, monkeypatch):
 
 
 def test_nothing_is_left_behind_by_a_failure(encoder, images, monkeypatch):
-    def fail(_):
+    def fail(*_):
         raise MemoryError
 
     monkeypatch.setattr(features, "plain_view", fail)

@@ -5,16 +5,19 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from evaluating import evaluate
 from interruption import interrupt_fit
 from transfer_layouts import write_flowers102, write_pets, write_voc2007
 
+from hardpair import build_encoder
 from hardpair.data.transfer import TRANSFER_SETS
 from hardpair.errors import UserError
 from hardpair.evaluate import Settings, transfer
+from hardpair.evaluate.context import Context
 from hardpair.evaluate.evaluate import CONTROLS
 from hardpair.evaluate.finetune import FineTuner
-from hardpair.evaluate.transfer import GRIDS, PENALTIES, TuningGrid, grid_of
+from hardpair.evaluate.transfer import GRIDS, PENALTIES, TransferData, TuningGrid, grid_of
 from hardpair.protocol_settings import Transferred
 
 FINETUNE = Settings(transferred=Transferred(("pets", "voc2007"), finetune=True, grid="tiny"))
@@ -63,6 +66,18 @@ def test_transfer_by_fine_tuning(run, sets, monkeypatch):
     assert used[6:9] == used[9:] == [("voc2007/train", 5)] * 2 + [("voc2007/train+validation", 9)]
     assert [score["settings"]["form"] for score in scores] == ["finetune"] * 2
     assert all(score["chosen"]["encoder"]["weight_decay"] in (0.0, 1e-3 / 0.05) for score in scores)
+
+
+def test_crops_are_cut_from_squares_as_large_as_those_of_pretraining(sets, tmp_path):
+    """Features are of the whole square, as published."""
+    encoder = build_encoder("resnet10", width=1 / 16, small_images=False)
+    context = Context(tmp_path, encoder, "", 24, 0, "test", sets, torch.device("cpu"), print, trained_at=32)
+    sizes = {}
+    for finetune in (False, True):
+        data = TransferData("pets", context, Transferred(("pets",), finetune=finetune))
+        every = [*data.used().values(), data.train_and_validation()]
+        sizes[finetune] = [(images.size, images.shown) for images in every]
+    assert sizes == {False: [(24, 0)] * 4, True: [(32, 24), (28, 24), (28, 24), (32, 24)]}
 
 
 def test_transfer_that_was_stopped_continues_with_the_rest(run, sets, monkeypatch):

@@ -11,6 +11,7 @@ from hardpair.errors import UserError
 from hardpair.methods.infomin import shuffled_patches
 from hardpair.recipes import find_recipe
 from hardpair.train.optimisers import build_optimiser, set_learning_rate
+from hardpair.views import POLICIES, augmented_view
 
 
 def moved_by(averaged: nn.Module, trained: list[nn.Module], after_step, keep: float) -> None:
@@ -134,6 +135,18 @@ def test_jigsaw_patches_are_pieces_of_their_cells_in_random_order():
         assert sorted(cells) == [(r, c) for r in range(3) for c in range(3)]
         orders.add(tuple(cells))
     assert len(orders) == 4
+
+
+def test_jigsaw_patches_may_be_cut_from_a_smaller_view():
+    """64 px from 256 where images are 320, say; here 8 of 32 where they are 40."""
+    method, images, drawn = build("infomin"), photos(3, size=40), draw(0, 3)
+    method.jigsaw_size = 0.8
+    method.prepare(images)
+    patches = method.views(images, drawn)[2]
+    view = augmented_view(images, POLICIES["jigsaw"], drawn.at(32).within("jigsaw"))
+    assert torch.equal(patches, shuffled_patches(view, drawn.uniforms("patches", 27)))
+    with pytest.raises(UserError, match=r"jigsaw of 26 px"):
+        method.prepare(photos(3, size=32))
 
 
 def test_infomin_without_jigsaw_takes_small_images():

@@ -56,12 +56,46 @@ def test_a_quarter_of_a_bottleneck_encodes():
     assert encoder.trunk.layer1[0].downsample[0].in_channels == 16
 
 
-def test_no_batch_norm_starts_at_zero():
+FORMS = ({"name": "resnet10"}, {"name": "resnet14"}, {"name": "resnet14", "sk": True})
+
+
+def norms_of(encoder):
+    return [m for m in encoder.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_batch_norm_starts_at_zero(form):
     """Else residual branches would add nothing at first; in any kind of block."""
-    for form in ({"name": "resnet10"}, {"name": "resnet14"}, {"name": "resnet14", "sk": True}):
-        norms = [m for m in build_encoder(**form, width=1 / 4).modules() if isinstance(m, torch.nn.BatchNorm2d)]
-        assert len(norms) > 10
-        assert all(bool((norm.weight == 1).all()) for norm in norms)
+    norms = norms_of(build_encoder(**form, width=1 / 4))
+    assert len(norms) > 10
+    assert all(bool((norm.weight == 1).all()) for norm in norms)
+
+
+@pytest.mark.parametrize("form", [*FORMS, {"name": "resnet10", "colour_streams": True}])
+def test_zero_init_silences_every_residual_branch_and_changes_nothing_else(form):
+    built = []
+    for zero_init in (False, True):
+        torch.manual_seed(0)
+        built.append(build_encoder(**form, width=1 / 4, zero_init=zero_init))
+    plain, silent = (encoder.state_dict() for encoder in built)
+    zeros = [name for name, value in silent.items() if name.endswith("weight") and not value.any()]
+    assert len(zeros) == (8 if "colour_streams" in form else 4)  # one in each block
+    assert all(torch.equal(plain[name], silent[name]) for name in plain if name not in zeros)
+    trunk, seen = getattr(built[1].trunk, "luminance", built[1].trunk), []
+    block = trunk.layer2[0]
+    block.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
+    built[1].eval()(torch.randn(2, 3, 32, 32))
+    (given, output) = seen[0]
+    assert torch.equal(output, block.downsample(given).relu())
+
+
+def test_an_encoder_that_began_at_zero_says_so_and_others_are_written_as_before(tmp_path):
+    for zero_init in (False, True):
+        encoder = build_encoder("resnet10", width=1 / 8, zero_init=zero_init)
+        save_encoder(encoder, tmp_path, step=0)
+        written = json.loads((tmp_path / "encoder.json").read_text())
+        assert ("zero_init" in written) == zero_init
+        assert load_encoder(tmp_path).settings == encoder.settings
 
 
 @pytest.mark.parametrize(("name", "width", "words"), [("resnet51", 1, "did you mean resnet"), ("resnet50", 9, "width")])

@@ -15,7 +15,9 @@ from hardpair.data import Images
 from hardpair.errors import UserError
 from hardpair.recipes import FAMILIES, RECIPES, SUPERVISED, Recipe, describe_recipe, find_recipe, list_recipes
 from hardpair.recipes.imagenet import LARGE_ENCODERS
+from hardpair.train.optimisers import learning_rate
 from hardpair.train.step import build_method
+from hardpair.views import POLICIES
 
 ROOT = Path(__file__).parents[2]
 SCALE = ROOT / "docs/explanation/scale.md"
@@ -46,13 +48,23 @@ def test_every_recipe_says_its_command_its_cost_and_its_score(name):
     assert re.search(r"^Score: +\S", words, re.MULTILINE)
 
 
-def test_the_list_has_columns_and_a_score_with_seeds_and_date_or_none():
+def test_the_list_says_of_each_recipe_whether_it_was_run_and_whose_settings_it_has():
     lines = list_recipes()
     assert [line.split()[0] for line in lines[1:]] == list(RECIPES)
-    score = lines[0].index("measured score")
+    column = lines[0].index("run here")
     for line in lines[1:]:
-        assert line[score - 2 : score] == "  "
-        assert re.match(r"linear \d.*\(\d seeds?, 20\d\d-\d\d-\d\d\)$|not run ", line[score:]), line
+        assert line[column - 2 : column] == "  "
+        run = r"run here: linear \d.*\(\d seeds?, 20\d\d-\d\d-\d\d\)$"
+        assert re.match(rf"{run}|(published|our) settings, not run (here|in this form)$", line[column:]), line
+    said = {line.split()[0]: line[column:].partition(" ")[0] for line in lines[1:]}
+    expected = {
+        "run": ["demo/hnpm", "demo/simclr", "paper"],
+        "published": ["imagenet/simclr", "imagenet/hnpm-paper", "imagenet/byol-200-2x", "cifar10/simclr"],
+        "our": ["imagenet/hnpm", "imagenet/cmc-50-1x", "cifar10/hnpm", "demo/cpc"],
+    }
+    assert {name: said[name] for names in expected.values() for name in names} == {
+        name: kind for kind, names in expected.items() for name in names
+    }
 
 
 def test_scores_of_the_demo_are_those_in_the_results():
@@ -80,8 +92,8 @@ def test_days_are_those_of_the_table_of_plans():
 def test_infomin_names_what_it_does_not_take_from_moco():
     own, taken = (find_recipe(f"cifar10/{method}").to_json()["settings"] for method in ("infomin", "moco"))
     others = {name for name in own if own[name] != taken.get(name)}
-    assert others == {"view", "temperature", "jigsaw"}
-    assert all(name in describe_recipe("cifar10/infomin").splitlines()[0] for name in others)
+    assert others == {"view", "temperature", "jigsaw", "jigsaw_size"}
+    assert all(name.partition("_")[0] in describe_recipe("cifar10/infomin").splitlines()[0] for name in others)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -100,8 +112,57 @@ def test_encoders_of_the_papers_tables_have_their_published_size(large):
         )
     assert sum(p.numel() for p in encoder.parameters()) / 1e6 == pytest.approx(large.parameters, abs=0.6)
     assert dataclasses.replace(recipe, name="", encoder="", width=1.0, sk=False) == dataclasses.replace(
-        find_recipe(f"imagenet/{large.method}"), name="", encoder=""
+        find_recipe(f"imagenet/{large.base}"), name="", encoder=""
     )
+
+
+def test_imagenet_views_are_cut_from_larger_images():
+    """224 px from 320, and evaluated at 224; CPC cuts patches instead."""
+    for name in (name for name in RECIPES if name.startswith("imagenet/")):
+        recipe = find_recipe(name)
+        sides = (recipe.image_size, recipe.view_pixels, recipe.tested_pixels)
+        assert sides == ((256, 256, 256) if recipe.method == "cpc" else (320, 224, 224)), name
+    for name in ("demo", "paper", "cifar10/simclr"):
+        assert find_recipe(name).tested_pixels == find_recipe(name).image_size == 32
+
+
+def test_hnpm_at_resnet50_has_our_settings_and_its_letter_the_papers():
+    ours, letter, demo = (find_recipe(name) for name in ("imagenet", "imagenet/hnpm-paper", "demo"))
+    assert ours.settings == demo.settings
+    assert (ours.encoder, ours.batch_size, ours.learning_rate) == ("resnet50", 160, 0.006)
+    paper = find_recipe("paper").to_json()
+    science = ("settings", "epochs", "batch_size", "optimiser", "learning_rate", "schedule", "clip")
+    assert {name: letter.to_json()[name] for name in science} == {name: paper[name] for name in science}
+
+
+def test_rows_of_table_1_at_800_epochs_change_nothing_else():
+    for method in ("moco", "infomin"):
+        long, short = (find_recipe(f"imagenet/{method}{epochs}") for epochs in ("-800", ""))
+        assert dataclasses.replace(long, name=short.name, epochs=200) == short
+        assert long.epochs == 800
+
+
+def test_what_begins_at_zero_and_what_decays_is_as_published():
+    silent = {name for name, recipe in RECIPES.items() if recipe.zero_init}
+    assert {name.split("-")[0] for name in silent} == {
+        *(f"imagenet/{method}" for method in ("simclr", "simclrv2", "simsiam")),
+        *(f"cifar10/{method}" for method in ("simclr", "simclrv2")),
+    }
+    assert {recipe.optimiser for recipe in RECIPES.values() if recipe.decay_norms} == {"sgd"}
+    spared = {name for name, recipe in RECIPES.items() if recipe.optimiser == "sgd" and not recipe.decay_norms}
+    assert not spared
+
+
+@pytest.mark.parametrize("name", ["imagenet/cmc", "imagenet/instdisc"])
+def test_settings_of_pycontrast(name):
+    recipe = find_recipe(name)
+    settings, policy = recipe.to_json()["settings"], POLICIES[str(recipe.settings["view"])]
+    assert (recipe.batch_size, recipe.epochs, recipe.learning_rate, recipe.weight_decay) == (256, 200, 0.03, 1e-4)
+    assert [round(learning_rate(recipe, epoch, 1), 6) for epoch in (119, 120, 159, 160)] == [0.03, 0.003, 0.003, 0.0003]
+    assert (settings["negatives"], settings["temperature"], settings["bank_momentum"]) == (65_536, 0.07, 0.5)
+    assert (policy.crop, policy.flip, policy.jitter, policy.blur) == ((0.08, 1.0), 0.5, 1.0, 0.0)
+    colours = (policy.brightness, policy.contrast, policy.saturation, policy.hue, policy.grey)
+    assert colours == ((0.4, 0.4, 0.4, 0.1, 0.0) if name.endswith("cmc") else (0.4, 0.4, 0.4, 0.4, 0.2))
 
 
 def test_demo_recipes_differ_in_method_batch_and_rate_alone():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,9 @@ def test_of_two_streams_the_paper_counts_one_but_two_halves_stand_for_a_whole(tm
     form = "randomly initialised, CMC's form"
     assert [rows[f"{form}, {width}"][0] for width in (halves, wholes)] == ["30.5 (1)", "31.0 (1)"]
     assert measured(page, 2)["CMC"][0] == "64.0 (1)"
+    text = unescape(page.read_text())
+    assert text.count("two streams of half the width, 12 M") == 1
+    assert f"CMC, {halves}: two streams" in text
     assert [title for _, title, _ in tables(page)[2]][1].split(". ")[1].startswith("ResNet-50 2×")
 
 

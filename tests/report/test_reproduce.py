@@ -121,6 +121,15 @@ def test_what_the_command_line_says_of_a_score_can_be_parsed(run: Path) -> None:
     assert parsed.data_root == Path("my sets")
 
 
+def test_the_size_is_given_where_it_does_not_follow_from_the_images(run: Path) -> None:
+    assert "--image-size" not in options_for(run, score("knn", {"k": 20}, 50.0, 40.0))
+    large = {**RECIPE, "image_size": 320, "view_size": 0.7, "small_images": False}
+    (run / "recipe.json").write_text(json.dumps(large))
+    for size in (224, 320):
+        options = options_for(run, {**score("knn", {"k": 20}, 50.0, 40.0), "image_size": size})
+        assert f"--image-size {size}" in options
+
+
 def test_several_processes_and_methods_of_ones_own(run: Path) -> None:
     (run / "recipe.json").write_text(json.dumps({**RECIPE, "method": "Mine"}))
     write_lines(

@@ -35,7 +35,9 @@ def test_a_variant_differs_from_the_base_in_one_setting(which, name, setting):
     assert (base["settings"][setting], changed["settings"][setting]) == (True, False)
 
 
-@pytest.mark.parametrize("name", ["demo/hnpm", "demo", "cifar10/hnpm", "paper", "imagenet/hnpm-200-2x"])
+@pytest.mark.parametrize(
+    "name", ["demo/hnpm", "demo", "cifar10/hnpm", "paper", "imagenet/hnpm", "imagenet/hnpm-paper-200-2x"]
+)
 def test_the_base_is_the_recipe_and_the_same_in_all_three(name):
     bases = [jobs_of(Ablate(which, recipe=name, seeds=1))[0] for which in CHANGES]
     assert {job.run.name for job in bases} == {"base-s0"}

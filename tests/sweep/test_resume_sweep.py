@@ -226,6 +226,17 @@ def test_scores_of_another_kind_are_not_taken(compared, photos, tmp_path):
     assert runs_done(photos, out, {**facts, "digest": "other"}) == 0
 
 
+def test_scores_at_the_size_of_views_are_taken(photos, tmp_path):
+    """They are of the centre of the images, so their hash is another than that of the images of training."""
+    large = ["--no-small-images", "--image-size", "16", "--view-size", ".75", "--seeds", "1"]
+    words = compare_words(photos, tmp_path, *large)
+    assert compare(words) == 0
+    assert read_lines(tmp_path / "hnpm-b1-s0/scores.jsonl")[0]["data"]["train"]["shown"] == 12
+    before = stamps(tmp_path)
+    assert compare(words) == 0
+    assert stamps(tmp_path) == before
+
+
 def runs_done(photos: Path, out: Path, facts: dict[str, object], *more: str) -> int:
     options = parse(Compare, compare_words(photos, out, *more), "hardpair compare")
     variants = comparison_variants(options, dict.fromkeys(METHODS, 1.0))

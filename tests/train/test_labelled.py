@@ -51,6 +51,19 @@ def test_steps_are_nesterovs_along_a_cosine(images):
         torch.testing.assert_close(ours, theirs)
 
 
+def test_crops_are_as_large_as_images_are_shown(tmp_path):
+    """And they are cut from all of the larger image."""
+    larger = open_images("sample", "test", size=11, root=tmp_path).select(torch.arange(50))
+    for images, size in ((larger.shown_at(8), 8), (larger, 11)):
+        seen, layer = [], nn.Linear(3 * size**2, 10)
+        net = nn.Sequential(nn.Flatten(), layer)
+        net.register_forward_hook(lambda _, inputs, _output, seen=seen: seen.append(inputs[0]))
+        tune(net, images, Tuning("sgd", 0.1, 20, 1), label_loss(images), classifier=layer, **WHERE)
+        rows = epoch_order(50, seed=0, epoch=0)[:20]
+        draw = Draw(0, 0, torch.arange(20), size=8 if size == 8 else 0)
+        assert torch.equal(seen[0], augmented_view(larger.batch(rows), POLICIES["crop"], draw))
+
+
 def test_what_takes_no_gradient_stays(images):
     fixed = network()
     fixed[1].weight.requires_grad_(False)

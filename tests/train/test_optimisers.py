@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from hardpair.errors import UserError
 from hardpair.train.optimisers import build_optimiser, learning_rate
 
 
@@ -68,3 +69,31 @@ def test_decay_spares_biases_and_norms(small_recipe, name):
     assert decayed["weight_decay"] == 0.1
     assert [p.ndim for p in spared["params"]] == [1, 1, 1]
     assert spared["weight_decay"] == 0
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_decay_of_all_parameters_is_torchs_own(small_recipe, name):
+    """As in the published codes, which give one optimiser all parameters."""
+    plain = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name]
+    momentum = {"momentum": 0.9} if name == "sgd" else {}
+    torch.manual_seed(0)
+    modules = [nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)) for _ in range(2)]
+    modules[1].load_state_dict(modules[0].state_dict())
+    recipe = dataclasses.replace(small_recipe, optimiser=name, learning_rate=0.1, weight_decay=0.1, decay_norms=True)
+    optimisers = [
+        build_optimiser(modules[0], recipe),
+        plain(modules[1].parameters(), 0.1, weight_decay=0.1, **momentum),
+    ]
+    batch = torch.randn(8, 3)
+    for _ in range(3):
+        for module, optimiser in zip(modules, optimisers, strict=True):
+            optimiser.zero_grad()
+            (module(batch) * batch).sum().backward()
+            optimiser.step()
+    for ours, expected in zip(modules[0].parameters(), modules[1].parameters(), strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_lars_spares_biases_and_norms_always(small_recipe):
+    with pytest.raises(UserError, match=r"^decay_norms: lars .*--no-decay-norms"):
+        dataclasses.replace(small_recipe, optimiser="lars", decay_norms=True)

@@ -24,7 +24,7 @@ from hardpair.train.step import build_method
 from hardpair.views import Draw
 
 ROOT = Path(__file__).parents[2]
-LARGEST = "imagenet/hnpm-152-3x-sk"
+LARGEST = "imagenet/hnpm-paper-152-3x-sk"
 KINDS = ("hnpm", "moco", "cpc")  # an average, a queue, patches
 METHOD_NAMES = [
     *KINDS,
@@ -129,7 +129,7 @@ def test_published_figures_of_resnet50(supervised):
     assert supervised.parameters.trained == 25_557_032  # torchvision's resnet50
     assert supervised.work.encoder_per_image == pytest.approx(2 * 4.09e9, rel=0.01)  # 4.09 G multiply-adds
     assert supervised.work.forward_equivalents == pytest.approx(3, rel=0.02)
-    assert supervised.disk.images == 1_281_167 * 3 * 224 * 224
+    assert supervised.disk.images == 1_281_167 * 3 * 320 * 320
 
 
 def test_default_speed_is_the_published_one(supervised):

@@ -29,7 +29,7 @@ class Evaluate:
         encoder: for a file of weights: the encoder it belongs to, if the file does not show it.
         protocol: which protocols.
         data: labelled images; those of the run when not given. transfer has its own.
-        image_size: pixels; those of the run when not given.
+        image_size: pixels that the encoder sees; as in training when not given.
         on: "test", or "validation": a fifth of the training images, for every choice you make.
         skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.
         data_root: where downloaded sets are kept.

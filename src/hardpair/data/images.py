@@ -25,6 +25,7 @@ from hardpair.errors import printable
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
 LEAST_SIZE = 8  # pixels a side
+CENTRE = 224 / 256  # of the side: what test images show of a larger square, as usual on ImageNet
 T = TypeVar("T", bound=np.generic)
 # Linux sets memory aside for a map that may be written to, and refuses one larger than all it has; of ours hardly a
 # page ever is. Python knows the flag by name only from 3.13 on.
@@ -52,6 +53,7 @@ class Images:
     files: tuple[str, ...] = ()  # (N,) names of the files they come from, where they come from files
     rows: Tensor | None = None  # int64 (N,), which of the block these are; None where they are all of it
     known: KnownHash | None = None
+    shown: int = 0  # side at which encoders see them, or crops of them; 0 is their own
 
     def __len__(self) -> int:
         return len(self.block if self.rows is None else self.rows)
@@ -98,9 +100,23 @@ class Images:
             self, block=block, known=None if whole is None else KnownHash(block, f"centre {size} of {whole}")
         )
 
+    def shown_at(self, size: int) -> "Images":
+        """The same images, of which encoders see so many pixels a side; they are reduced batch by batch."""
+        shown = 0 if size == self.size else size
+        return self if shown == self.shown else replace(self, shown=shown)
+
+    def tested_at(self, size: int) -> "Images":
+        """As encoders are tested on them: the centre, 224 of 256 px, shown at this size.
+
+        The whole square is shown where it is too small for that, as it is where it already has this size.
+        """
+        room = self.size if self.size < larger_square(size) else round(self.size * CENTRE)
+        return self.centre(room).shown_at(size)
+
     def facts(self) -> dict[str, Any]:
         """Name, number and hash, as runs and scores write them down."""
-        return {"name": self.name, "images": len(self), "digest": self.digest()}
+        sides = {"square": self.size, "shown": self.shown} if self.shown else {}
+        return {"name": self.name, "images": len(self), "digest": self.digest(), **sides}
 
     def digest(self) -> str:
         """Hash of every pixel and label, so that a score says exactly what it was measured on.
@@ -112,6 +128,8 @@ class Images:
     @functools.cached_property
     def _digest(self) -> str:
         sha = hashlib.sha256(str((len(self), *self.block.shape[1:])).encode())
+        if self.shown:
+            sha.update(f"shown at {self.shown}".encode())
         for piece in self._content():
             sha.update(piece)
         if self.labels is not None:
@@ -133,6 +151,11 @@ class Images:
         return self.known.sha256 if self.known is not None and self.known.block is self.block else None
 
 
+def larger_square(size: int) -> int:
+    """Side of the squares whose centres are shown at this size: 256 for 224."""
+    return round(size / CENTRE)
+
+
 def resize(images: Images, size: int) -> Images:
     """Antialiased bicubic."""
     if images.size == size:
@@ -152,7 +175,8 @@ def describe_image(images: Images, row: int) -> dict[str, Any]:
     """Its row, its label and file where it has them, and its pixels as PNG in base64."""
     buffer = io.BytesIO()
     pixels = images.batch(torch.tensor([row]))[0].permute(1, 2, 0)
-    Image.fromarray(np.ascontiguousarray(pixels.numpy())).save(buffer, "PNG")
+    picture = Image.fromarray(np.ascontiguousarray(pixels.numpy()))
+    (picture.resize((images.shown, images.shown)) if images.shown else picture).save(buffer, "PNG")
     label = None if images.labels is None else images.classes[int(images.labels[row])]
     file = printable(images.files[row]) if images.files else None
     return {"id": row, "label": label, "file": file, "png": base64.b64encode(buffer.getvalue()).decode()}

@@ -81,10 +81,13 @@ class Index:
 
 
 class OtherSizeError(UserError):
-    """Packed images were asked for at a size that they do not have; `source` is the folder of their pictures."""
+    """Packed images were asked for at a size that they do not have.
+
+    `size` is the one they have, `source` the folder of their pictures.
+    """
 
     def __init__(self, folder: Path, index: Index, size: int) -> None:
-        self.source = printable(index.source)
+        self.source, self.size = printable(index.source), index.size
         super().__init__(
             f"{folder}: holds squares of {index.size} px, not of {size}; give --image-size {index.size}, or the "
             f"pictures themselves ({index.source}), or pack those with --size {size}"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hardpair import distributed
 from hardpair.data import Images, hold_out, open_images
-from hardpair.data.images import Split
+from hardpair.data.images import Split, larger_square
 from hardpair.data.layout import why_unlabelled
 from hardpair.data.store import OtherSizeError
 from hardpair.errors import UserError
@@ -72,13 +72,14 @@ class Context:
     run: Path
     encoder: Encoder
     source: str  # of images
-    size: int  # of images, in pixels
+    size: int  # side in pixels at which the encoder sees images
     seed: int
     on: Literal["test", "validation"]
     root: Path  # of downloaded data sets
     device: torch.device
     say: Callable[[str], None]
     skip_broken: float = 0.0  # share of unreadable files that may be left out
+    trained_at: int = 0  # side of the images of training, of which its views were cut
     missing_sets: set[str] = field(default_factory=set, init=False)  # transfer sets that are not on disk
     _images: dict[tuple[Split, int], Images] = field(default_factory=dict, init=False)
 
@@ -101,13 +102,48 @@ class Context:
             self._images[key] = self._open(*key) if self.on == "test" else self._cut_validation(*key)
         return self._images[key]
 
-    def centre(self, open_at: Callable[[int], Images]) -> Images:
-        """Test images for fine-tuned networks: opened at 256 pixels if the size is 224, and cropped to their centre.
+    @property
+    def whole(self) -> bool:
+        """Whether the encoder sees whole images, as those for small ones do, which have a stem of their own."""
+        return bool(self.encoder.settings.get("small_images", False))
 
-        Encoders for small images, which have a stem of their own, see them whole.
+    @property
+    def stored(self) -> int:
+        """Side of the squares to open: those of training where they are large enough, for nobody decodes them anew."""
+        return self.size if self.whole else max(self.size, self.trained_at)
+
+    def plain(self, split: Split) -> Images:
+        """Images for protocols on features: the centre, where the squares of training are large enough for one."""
+        return self._squares(functools.partial(self.images, split), self.stored, self.size).tested_at(self.size)
+
+    def crops(self, split: Split) -> Images:
+        """Images to cut random crops from, of the size that the encoder sees."""
+        return self._squares(functools.partial(self.images, split), self.stored, self.size).shown_at(self.size)
+
+    def centre(self, open_at: Callable[[int], Images]) -> Images:
+        """Test images for fine-tuned networks: the centre (224 of 256 px), if need be of squares opened for it.
+
+        Encoders for small images see them whole.
         """
-        whole = self.encoder.settings.get("small_images", False)
-        return open_at(self.size if whole else round(self.size * 256 / 224)).centre(self.size)
+        if self.whole:
+            return open_at(self.size)
+        least = larger_square(self.size)
+        try:
+            return self._squares(open_at, max(self.stored, least), least).tested_at(self.size)
+        except OtherSizeError as error:
+            raise UserError(  # no other --image-size would help: the size to open grows with it
+                f"{self.source}: is packed, and this protocol tests on the centre of larger squares ({least} px for "
+                f"{self.size}); give the pictures it was packed from with --data {error.source}"
+            ) from error
+
+    def _squares(self, open_at: Callable[[int], Images], size: int, least: int) -> Images:
+        """Squares of this size, or those that a packed set has, if they are large enough."""
+        try:
+            return open_at(size)
+        except OtherSizeError as error:
+            if self.whole or error.size < least:
+                raise
+            return open_at(error.size)
 
     def features(self, encoder: Encoder, images: Images) -> tuple[Tensor, Tensor]:
         """Features (N, D), cached on disk, and labels."""
@@ -115,15 +151,7 @@ class Context:
         return features_of(encoder, images, self.device), images.labels
 
     def _open(self, split: Split, size: int) -> Images:
-        try:
-            images = open_images(self.source, split, size=size, root=self.root, skip_broken=self.skip_broken)
-        except OtherSizeError as error:
-            if size == self.size:
-                raise
-            raise UserError(  # no other --image-size would help: the size to open grows with it
-                f"{self.source}: is packed, and this protocol tests on the centre of larger squares ({size} px for "
-                f"{self.size}); give the pictures it was packed from with --data {error.source}"
-            ) from error
+        images = open_images(self.source, split, size=size, root=self.root, skip_broken=self.skip_broken)
         if images.labels is None:
             raise no_labels(images)
         return images

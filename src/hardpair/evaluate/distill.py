@@ -22,7 +22,7 @@ LARS = {"rate": 0.1, "weight_decay": 1e-4, "warmup": 0.05}  # rate times sqrt(ba
 
 def distill_tasks(context: Context, settings: Settings) -> Iterator[Task]:
     """One task for each share of labels."""
-    images, distilled = context.images("train"), settings.distilled
+    images, distilled = context.crops("train"), settings.distilled
     shape, tuning = learner_shape(context.encoder, distilled), learner_tuning(distilled, len(images))
     temperature = SAME_SHAPE if shape == context.encoder.settings else OTHER_SHAPE
     used = {**asdict(distilled), "temperature": temperature, **LARS, "shape": dict(shape)}

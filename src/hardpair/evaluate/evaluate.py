@@ -29,7 +29,7 @@ from hardpair.files import append_json, commit, read_json
 from hardpair.models import Encoder, fingerprint, load_encoder
 from hardpair.precision import Precision, emulation
 from hardpair.protocol_settings import Settings
-from hardpair.recipes import SUPERVISED, check_field
+from hardpair.recipes import SUPERVISED, check_field, tested_side
 from hardpair.train.labelled import DivergedError
 from hardpair.train.neighbours import write_neighbours
 
@@ -66,8 +66,19 @@ def evaluate_run(
     _compute_in(precision, encoder, device, say)
     _check_recipe(run, recipe, protocols, say)
     source = _images_of(run, recipe, protocols) if data is None else data
-    size = recipe["image_size"] if size is None else size
-    context = Context(run, encoder, source, size, recipe["seed"], on, data_root, device, say, skip_broken)
+    context = Context(
+        run,
+        encoder,
+        source,
+        _usual_size(recipe, encoder) if size is None else size,
+        recipe["seed"],
+        on,
+        data_root,
+        device,
+        say,
+        skip_broken,
+        trained_at=recipe["image_size"],
+    )
     scores, failures = [], []
     for task in itertools.chain.from_iterable(PROTOCOLS[name](context, settings) for name in protocols):
         try:
@@ -115,6 +126,7 @@ def _read_recipe(run: Path) -> dict[str, Any]:
     try:
         content = read_json(file)
         recipe = {name: content[name] for name in ("name", "method", "data", "seed", "image_size", "hash")}
+        recipe["view_size"] = content.get("view_size", 1.0)  # there are recipes that are older than it
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: cannot be read ({error!r}); is {run} a run?") from error
     try:
@@ -123,6 +135,13 @@ def _read_recipe(run: Path) -> dict[str, Any]:
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
     return {**recipe, "hash": str(recipe["hash"])}
+
+
+def _usual_size(recipe: Mapping[str, Any], encoder: Encoder) -> int:
+    """Pixels of a side of what the encoder is made for."""
+    return tested_side(
+        recipe["image_size"], recipe["view_size"], small_images=encoder.settings.get("small_images", False)
+    )
 
 
 def _check_recipe(run: Path, recipe: Mapping[str, Any], protocols: Sequence[str], say: Callable[[str], None]) -> None:
@@ -221,7 +240,7 @@ def _facts(task: Task, context: Context, encoder: Encoder) -> list[Any]:
 
 
 def _write_neighbours(context: Context) -> None:
-    test = context.images("test")
+    test = context.plain("test")
     features, _ = context.features(context.encoder, test)
     with progress_of(CONTROL):
         control, _ = context.features(context.control, test)

@@ -24,7 +24,7 @@ FORMAT = 1  # raise it when plain views or the pooling change
 
 
 def features_of(encoder: Encoder, images: Images, device: torch.device) -> Tensor:
-    """Features of the plain images, float32 (N, num_features) on the CPU, memory mapped from the cache.
+    """Features of the plain images at the size they are shown, float32 (N, num_features), memory mapped from the cache.
 
     The file is named by the hash of every weight and pixel. Two evaluations at once may both compute them; each writes
     a file of its own, and the last to finish gives its file the name. Several ranks share the work, and all get all
@@ -62,7 +62,7 @@ def _batches(network: nn.Module, images: Images, device: torch.device) -> Iterat
             # One batch per rank; if fewer are left, several ranks compute the last one.
             start = starts[min(first + distributed.rank(), len(starts) - 1)]
             batch = images.batch(torch.arange(start, min(start + BATCH, len(images))))
-            computed = network(plain_view(batch.to(device, non_blocking=True))).float()
+            computed = network(plain_view(batch.to(device, non_blocking=True), images.shown)).float()
             for own, features in zip(starts[first:], _gather(computed), strict=False):
                 filled = features[: len(images) - own]
                 yield filled.cpu()

@@ -20,7 +20,7 @@ MAX_SIMILARITIES = 2**25
 
 def knn_tasks(context: Context, settings: Settings) -> list[Task]:
     """One task: votes among the features of the training images."""
-    train, test = context.images("train"), context.images("test")
+    train, test = context.plain("train"), context.plain("test")
 
     def measure(encoder: Encoder) -> Measurement:
         return Measurement(

@@ -34,7 +34,7 @@ def linear_tasks(context: Context, settings: Settings) -> list[Task]:
     """One task, of either form."""
     if settings.tuned.augmented:
         return [_augmented_task(context, settings)]
-    train, test = context.images("train"), context.images("test")
+    train, test = context.plain("train"), context.plain("test")
 
     def measure(encoder: Encoder) -> Measurement:
         metrics = linear(context.features(encoder, train), context.features(encoder, test))
@@ -44,7 +44,7 @@ def linear_tasks(context: Context, settings: Settings) -> list[Task]:
 
 
 def _augmented_task(context: Context, settings: Settings) -> Task:
-    train, test = context.images("train"), context.centre(functools.partial(context.images, "test"))
+    train, test = context.crops("train"), context.centre(functools.partial(context.images, "test"))
     batch_size, epochs = settings.tuned.batch_size or BATCH_SIZE, settings.tuned.epochs or EPOCHS
     used: dict[str, Any] = {"rates": RATES, "batch_size": batch_size, "epochs": epochs, "held_share": HELD_SHARE}
 

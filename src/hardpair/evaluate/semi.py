@@ -38,7 +38,7 @@ class FewLabels:
         self.preset = PRESETS[tuned.preset]
         if tuned.epochs is not None:
             self.preset = replace(self.preset, epochs=(tuned.epochs,), epochs_with_few=(tuned.epochs,))
-        train = context.images("train")
+        train = context.crops("train")
         rows, self.subset = label_subset(train, share, seed=tuned.subset_seed, root=context.root)
         self.labelled = train.select(rows)
         self.details = {"labelled_images": len(self.labelled)}  # how many labels were really used

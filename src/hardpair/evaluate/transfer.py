@@ -85,7 +85,7 @@ class TransferData:
         self.name, self.context, self.download = name, context, transferred.download
         self.form: Literal["linear", "finetune"] = "finetune" if transferred.finetune else "linear"
         self.metric = TRANSFER_SETS[name].metric
-        self.train = self._open("train")
+        self.train = self._open_to_train("train")
         self.validation = self._open_for_scoring("validation")
         self.test = self._open_for_scoring("test") if context.on == "test" else None
         numbers = ", ".join(f"{len(images):,} {split}" for split, images in self.used().items())
@@ -99,7 +99,13 @@ class TransferData:
 
     def train_and_validation(self) -> Images:
         """To train on once hyperparameters are chosen; mapped from the cache like each of them."""
-        return self._open("train+validation")
+        return self._open_to_train("train+validation")
+
+    def _open_to_train(self, split: TransferSplit) -> Images:
+        """Features are of the whole squares; crops are cut from squares as large as those of pretraining."""
+        if self.form == "linear":
+            return self._open(split)
+        return self._open(split, self.context.stored).shown_at(self.context.size)
 
     def _open_for_scoring(self, split: Literal["validation", "test"]) -> Images:
         """Fine-tuned networks see the centre of larger images."""

@@ -36,6 +36,7 @@ class InfoMin(Method):
         queue: keys that are remembered.
         momentum: share of the old key encoder kept at each step.
         jigsaw: weight b of the patches' query; 0 leaves it out.
+        jigsaw_size: side of the view that the patches are cut from, as a share of the image's.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class InfoMin(Method):
         queue: int = 65_536,
         momentum: float = 0.999,
         jigsaw: float = 0.5,
+        jigsaw_size: float = 1.0,
     ) -> None:
         super().__init__()
         require_range("temperature", temperature, 1e-3, 100)
         require_range("queue", queue, 1, 10_000_000)
         require_range("momentum", momentum, 0, 1)
         require_range("jigsaw", jigsaw, 0, 1)
+        require_range("jigsaw_size", jigsaw_size, 0.1, 1)
         widths = (encoder.num_features, head_hidden or encoder.num_features, head_outputs)
         self.encoder = encoder
         self.head = mlp(*widths, batch_norm=False)
@@ -64,11 +67,12 @@ class InfoMin(Method):
             self.join = nn.Linear(CELLS * CELLS * head_outputs, head_outputs)
         self.queue = Queue(queue, head_outputs)
         self.fresh: list[Tensor] = []  # keys of this step, for the queue once the step is done
-        self.view, self.temperature, self.momentum, self.jigsaw = view, temperature, momentum, jigsaw
+        self.view, self.temperature, self.momentum = view, temperature, momentum
+        self.jigsaw, self.jigsaw_size = jigsaw, jigsaw_size
 
     def prepare(self, pixels: Tensor) -> None:
         """Images must be large enough for the patches of the jigsaw."""
-        size = pixels.shape[-1]
+        size = self._side(pixels)
         if self.jigsaw and _patch(size) < SMALLEST_PATCH:
             raise UserError(
                 f"image_size: infomin's jigsaw of {size} px has patches of {_patch(size)} px and needs "
@@ -79,7 +83,7 @@ class InfoMin(Method):
         """Two views by one policy and, for the jigsaw, nine shuffled patches of a third."""
         views = two_views(images, self.view, self.view, draw)
         if self.jigsaw:
-            whole = augmented_view(images, POLICIES["jigsaw"], draw.whole().within("jigsaw"))
+            whole = augmented_view(images, POLICIES["jigsaw"], draw.at(self._side(images)).within("jigsaw"))
             views.append(shuffled_patches(whole, draw.uniforms("patches", 3 * CELLS * CELLS)))
         return views
 
@@ -95,6 +99,9 @@ class InfoMin(Method):
             loss = (1 - self.jigsaw) * loss + self.jigsaw * other
         self.fresh = [keys]
         return {"loss": loss, "features": features.detach()}
+
+    def _side(self, images: Tensor) -> int:
+        return round(self.jigsaw_size * images.shape[-1])
 
     def _join_patches(self, patches: Tensor) -> Tensor:
         outputs = self.patch_head(self.encoder(patches.flatten(0, 1)))  # (9 N, D)

@@ -115,6 +115,7 @@ def build_encoder(
     drop_path: float = 0.0,
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
+    zero_init: bool = False,
 ) -> Encoder:
     """A freshly initialised ResNet, ``"resnet50"`` say, or any model of timm, ``"vit_small_patch16_224"`` say.
 
@@ -123,8 +124,9 @@ def build_encoder(
     ``small_images`` replaces the stem by one 3x3 convolution of stride 1 without pooling, as is usual below 65 px.
     ``colour_streams`` makes two ResNets of half the width, one for luminance and one for colour (CMC).
     ``patch`` applies the ResNet, with layer norm, to overlapping patches of that side and averages (CPC).
+    ``zero_init`` starts the last norm of each residual branch at zero.
 
-    The five above are for ResNets; the next two for timm's models.
+    The six above are for ResNets; the next two for timm's models.
     ``image_size`` is that of the views, for position embeddings; 0 is the size a model was published with.
     ``drop_path`` is the rate of stochastic depth, in models that have it.
 
@@ -135,8 +137,9 @@ def build_encoder(
         timm_encoders.require_name(name)
         if colour_streams or patch:
             raise UserError(f"encoder: the method needs a ResNet of its own making and cannot use {name}; try resnet18")
-        if width != 1 or sk or small_images:
-            raise UserError(f"encoder: width, sk and small_images are for ResNets; leave them out with {name}")
+        if width != 1 or sk or small_images or zero_init:
+            fields = "width, sk, small_images and zero_init"
+            raise UserError(f"encoder: {fields} are for ResNets; leave them out with {name}")
         return _timm_encoder(name, image_size, drop_path, normalised)
     bottlenecks, layers = _require_resnet(name, width, sk, colour_streams=colour_streams, patch=patch)
     if drop_path:
@@ -144,10 +147,13 @@ def build_encoder(
     from hardpair.models import resnets  # here, since timm takes two seconds to import
 
     settings = {"name": name, "width": width, "small_images": small_images, **normalised}
+    settings |= {"zero_init": True} if zero_init else {}  # else the shape is written as it always was
     if sk:
-        trunk = resnets.selective_resnet(layers, width, small_images=small_images)
+        trunk = resnets.selective_resnet(layers, width, small_images=small_images, zero_init=zero_init)
         return Encoder(trunk, trunk.num_features, {**settings, "sk": True})
-    plain = functools.partial(resnets.plain_resnet, layers, bottlenecks=bottlenecks, small_images=small_images)
+    plain = functools.partial(
+        resnets.plain_resnet, layers, bottlenecks=bottlenecks, small_images=small_images, zero_init=zero_init
+    )
     if colour_streams:
         luminance, colour = (plain(width / 2, inputs=inputs) for inputs in (1, 2))
         features = luminance.num_features + colour.num_features

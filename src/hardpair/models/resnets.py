@@ -14,7 +14,14 @@ RATIO, SMALLEST = 16, 32  # width of the layer that weights the streams: a sixte
 
 
 def plain_resnet(
-    layers: Layers, width: float, *, bottlenecks: bool, small_images: bool, inputs: int = 3, layer_norm: bool = False
+    layers: Layers,
+    width: float,
+    *,
+    bottlenecks: bool,
+    small_images: bool,
+    zero_init: bool = False,
+    inputs: int = 3,
+    layer_norm: bool = False,
 ) -> Any:
     """A ResNet with batch norm, or layer norm."""
     channels, norm = _channels(width), GroupNorm1 if layer_norm else nn.BatchNorm2d
@@ -23,11 +30,11 @@ def plain_resnet(
         block, layers, num_classes=0, channels=channels, in_chans=inputs, norm_layer=norm, zero_init_last=False
     )
     _set_stem(trunk, channels[0], small_images, inputs, norm)
-    _initialise(trunk)
+    _initialise(trunk, zero_init=zero_init)
     return trunk
 
 
-def selective_resnet(layers: Layers, width: float, *, small_images: bool) -> Any:
+def selective_resnet(layers: Layers, width: float, *, small_images: bool, zero_init: bool = False) -> Any:
     """A ResNet of bottlenecks with selective kernels as in SimCLRv2: two 3x3 streams, weighted by what the image shows.
 
     Not timm's default form (which splits the input and dilates one stream), but built of its parts. With them come a
@@ -52,7 +59,7 @@ def selective_resnet(layers: Layers, width: float, *, small_images: bool) -> Any
     for module in trunk.modules():
         if isinstance(module, SelectiveKernelBottleneck):
             _as_in_simclrv2(module)
-    _initialise(trunk)
+    _initialise(trunk, zero_init=zero_init)
     return trunk
 
 
@@ -79,13 +86,13 @@ def _channels(width: float) -> tuple[int, ...]:
     return tuple(round(c * width) for c in (64, 128, 256, 512))
 
 
-def _initialise(trunk: Any) -> None:
-    """timm's initial weights, but the last batch norm of each residual branch starts at one instead of zero.
+def _initialise(trunk: Any, *, zero_init: bool) -> None:
+    """timm's initial weights; the last norm of each residual branch starts at one unless `zero_init`.
 
     At zero a branch adds nothing until that weight has grown: in the few hundred steps of a small run with Adam this
-    cost every method four to five points (docs/log.md).
+    cost every method four to five points (docs/log.md). Long runs at scale begin so, as some methods have published.
     """
-    trunk.init_weights(zero_init_last=False)
+    trunk.init_weights(zero_init_last=zero_init)
 
 
 def _set_stem(trunk: Any, channels: int, small_images: bool, inputs: int, norm: Any) -> None:

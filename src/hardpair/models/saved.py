@@ -30,6 +30,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "image_size": (int,),
     "mean": (list,),
     "std": (list,),
+    "zero_init": (bool,),  # how it began; a random encoder to compare with begins as it did
     "step": (int,),
 }
 """What ``encoder.json`` may hold."""

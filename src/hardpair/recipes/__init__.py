@@ -13,7 +13,7 @@ from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS
 from hardpair.models import DEPTHS, read_shape
 from hardpair.recipes import cifar10, demo, imagenet, photos
-from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings
+from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, method_settings, tested_side
 
 FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
 OWN_PHOTOS = "photos"
@@ -27,6 +27,7 @@ _FUNCTIONS: dict[str, Callable[[], Recipe]] = {
         for method in [*METHODS, SUPERVISED]
         if method in vars(module)
     },
+    **{f"imagenet/{name}": make for name, make in imagenet.VARIANTS.items()},
 }
 _LARGE = {large.name: large for large in imagenet.LARGE_ENCODERS}
 RECIPES: dict[str, Recipe] = {
@@ -64,7 +65,7 @@ def with_encoder(recipe: Recipe, encoder: str) -> Recipe:
     """The same recipe with another encoder; width, stem and kernels of ResNets mean nothing to timm's models."""
     if encoder in DEPTHS:
         return dataclasses.replace(recipe, encoder=encoder)
-    return dataclasses.replace(recipe, encoder=encoder, width=1.0, sk=False, small_images=False)
+    return dataclasses.replace(recipe, encoder=encoder, width=1.0, sk=False, small_images=False, zero_init=False)
 
 
 def with_init(recipe: Recipe, init: str) -> Recipe:
@@ -90,12 +91,21 @@ def measured_score(name: str) -> str:
     return " ".join(describe_recipe(name).partition("Score:")[2].split()).partition(";")[0]
 
 
+def run_or_not(name: str) -> str:
+    """Whether a recipe was run here, and with which score; if not, whose settings it has."""
+    score = measured_score(name)
+    if not score.startswith("not run"):
+        return f"run here: {score}"
+    whose = "published settings" if "published: " in describe_recipe(name).partition("Score:")[2] else "our settings"
+    return f"{whose}, {score}"
+
+
 def list_recipes() -> list[str]:
-    """One line per recipe, in columns: its name, its size and its measured score."""
-    table = [("recipe", "encoder and schedule", "measured score, top-1 in per cent")]
+    """One line per recipe, in columns: its name, its size, and whether it was run here."""
+    table = [("recipe", "encoder and schedule", "run here, with top-1 in per cent, or not")]
     for name, recipe in RECIPES.items():
         size = f"{recipe.encoder}, width {recipe.width:g}, {recipe.epochs} epochs, batch {recipe.batch_size}"
-        table.append((name, size, measured_score(name)))
+        table.append((name, size, run_or_not(name)))
     widths = [max(len(row[column]) for row in table) for column in (0, 1)]
     return [f"{name:{widths[0]}}  {size:{widths[1]}}  {score}" for name, size, score in table]
 
@@ -112,6 +122,7 @@ __all__ = [
     "find_recipe",
     "list_recipes",
     "method_settings",
+    "tested_side",
     "with_encoder",
     "with_init",
     "with_method",

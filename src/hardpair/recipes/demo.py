@@ -164,7 +164,7 @@ def supervised() -> Recipe:
 
 def paper() -> Recipe:
     """The paper to the letter (no head, alpha .8/.1, threshold 1, tau .5, Adam .1, batch 160, clip 1) with the demo's
-    photos and encoder. imagenet/hnpm is the same at the paper's own scale.
+    photos and encoder. imagenet/hnpm-paper is the same at the paper's own scale.
 
     Command:  hardpair pretrain paper
     Cost:     4 forwards per image, 100 epochs; about ten minutes on two CPU cores.

@@ -29,8 +29,8 @@ class Recipe:
         data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
             packed by `hardpair pack` or not.
         image_size: side in pixels to which images are resized once, before training.
-        view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs.
-            Patches (cpc's, infomin's jigsaw) are cut from views of full size all the same.
+        view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs, or
+            let small crops keep their detail. Patches (cpc's, infomin's jigsaw) are cut from views of full size.
         encoder: a ResNet, "resnet10" to "resnet200", or any timm model by its name, "vit_small_patch16_224" say.
         width: multiplies every channel count of a ResNet; fractions make small encoders.
         sk: selective kernels, for resnet50 and deeper.
@@ -50,7 +50,7 @@ class Recipe:
         optimiser: adam, adamw, sgd (with momentum .9) or lars.
         learning_rate: its peak.
         weight_decay: not applied to biases and norms, unless decay_norms.
-        decay_norms: apply weight decay to biases and norms too, as MoCo does.
+        decay_norms: apply weight decay to biases and norms too, as MoCo does; not with lars, which spares them.
         schedule: "cosine" falls to 0 over the run, step by step; "steps" divides by ten after 60 and 80 % of it;
             "paper" is a cosine of 100 epochs, by epoch.
         warmup_epochs: the learning rate rises linearly from 0 over these.
@@ -91,6 +91,8 @@ class Recipe:
             check_field(name, getattr(self, name))
         if self.warmup_epochs >= self.epochs:
             raise UserError(f"warmup_epochs: {self.warmup_epochs:g} must be less than epochs, {self.epochs}")
+        if self.decay_norms and self.optimiser == "lars":
+            raise UserError("decay_norms: lars never decays biases and norms; give --no-decay-norms or --optimiser sgd")
         kinds = {name: kind for name, (kind, _) in method_settings(self.method).items()}
         for name, value in self.settings.items():
             if name not in kinds:
@@ -100,7 +102,12 @@ class Recipe:
     @property
     def view_pixels(self) -> int:
         """Side of the views."""
-        return max(LEAST_VIEW, round(self.view_size * self.image_size))
+        return view_side(self.image_size, self.view_size)
+
+    @property
+    def tested_pixels(self) -> int:
+        """Side at which evaluation shows images to the encoder."""
+        return tested_side(self.image_size, self.view_size, small_images=self.small_images)
 
     def to_json(self) -> dict[str, Any]:
         """Every field, the method's settings complete with their defaults, and the hash."""
@@ -121,6 +128,20 @@ class Recipe:
         if "name" not in content or not isinstance(content.get("settings", {}), dict):
             raise UserError("recipe: needs a name, and settings must be a JSON object")
         return cls(**{name: value for name, value in content.items() if name in known})
+
+
+def view_side(image_size: int, view_size: float) -> int:
+    """Pixels of a view."""
+    return max(LEAST_VIEW, round(view_size * image_size))
+
+
+def tested_side(image_size: int, view_size: float, *, small_images: bool) -> int:
+    """Pixels of the images that evaluation shows to an encoder.
+
+    With the stem for small images it sees them whole, also where smaller views saved time in training. One for large
+    images sees as many pixels as in training, where images are larger so that crops of them need not be enlarged.
+    """
+    return image_size if small_images else view_side(image_size, view_size)
 
 
 def method_settings(method: str) -> dict[str, tuple[Any, Setting]]:

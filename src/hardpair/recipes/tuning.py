@@ -19,6 +19,11 @@ class Tuning:
     weight_decay: float = 0.0
     warmup: float = 0.0  # share of the steps
 
+    @property
+    def decay_norms(self) -> bool:
+        """Biases and norms are left out."""
+        return False
+
 
 @dataclass(frozen=True)
 class Preset:

@@ -74,7 +74,8 @@ def run_ablation(options: Ablate, command: str) -> int | None:
     images = open_labelled(recipe.data, recipe.image_size, options)
     facts = images.facts()
     jobs = plan_jobs(ablation_variants(options), seeds=options.seeds, out=options.out, images=len(images))
-    scores = RunScores(facts, options.on, options.data_root, device, skip_broken=options.skip_broken)
+    shown = images.tested_at(recipe.tested_pixels).facts()
+    scores = RunScores(facts, options.on, options.data_root, device, skip_broken=options.skip_broken, shown=shown)
     return run_sweep(options, jobs, scores, partial(ablation_output, options, command, facts, jobs))
 
 

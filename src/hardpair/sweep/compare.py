@@ -10,7 +10,7 @@ from typing import Any
 
 from hardpair.errors import UserError, nearest
 from hardpair.methods import METHODS, resolve_method
-from hardpair.recipes import FAMILIES, SUPERVISED, Recipe, find_recipe
+from hardpair.recipes import FAMILIES, SUPERVISED, Recipe, find_recipe, tested_side
 from hardpair.sweep.figures import draw_comparison
 from hardpair.sweep.options import SHARED, Compare
 from hardpair.sweep.results import IN_COMPARISON, SCORES, SEMI, Result, Summary, read_known, summarise
@@ -63,8 +63,16 @@ def compare_methods(options: Compare, command: str) -> int | None:
     costs = measure_costs(options, methods, lambda recipe: forward_equivalents(recipe, images, device=device))
     variants = comparison_variants(options, costs)
     jobs = plan_jobs(variants, seeds=options.seeds, out=options.out, images=len(images))
+    size = tested_side(shared["image_size"], shared["view_size"], small_images=shared["small_images"])
     scores = RunScores(
-        facts, options.on, options.data_root, device, options.labels, known, skip_broken=options.skip_broken
+        facts,
+        options.on,
+        options.data_root,
+        device,
+        options.labels,
+        known,
+        skip_broken=options.skip_broken,
+        shown=images.tested_at(size).facts(),
     )
     return run_sweep(options, jobs, scores, partial(comparison_output, options, command, facts, jobs))
 

@@ -39,6 +39,7 @@ class RunScores:
     labels: tuple[float, ...] = ()  # shares of the labels that encoders are fine-tuned with, too
     known: Known = field(default_factory=dict)
     skip_broken: float = 0.0
+    shown: Record = field(default_factory=dict)  # facts of them as features see them, where those are others
 
     def read(self, job: Job) -> Result | None:
         """The result of a run that is finished and evaluated; None where anything is missing or was done otherwise."""
@@ -143,7 +144,7 @@ class RunScores:
         """Validation leaves a part of the training images out, as do few labels, so their hash is another."""
         train = mapping(mapping(score.get("data")).get("train"))
         whole = self.on == "test" and score.get("protocol") != "semi"
-        return train == self.facts if whole else train.get("name") == self.facts["name"]
+        return train == (self.shown or self.facts) if whole else train.get("name") == self.facts["name"]
 
 
 def _as_usual(score: Record, share: float) -> bool:

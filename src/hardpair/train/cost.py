@@ -57,7 +57,7 @@ def forward_equivalents(recipe: Recipe, images: Images, *, device: torch.device 
         method = build_method(recipe, images).to(device).train()
         plain = fresh_encoder(recipe).to(device)
     views = method.views(batch, recipe_draw(recipe, 0, rows, rows))
-    return _step_flop(method, views) / _forward_flop(plain, plain_view(batch))
+    return _step_flop(method, views) / _forward_flop(plain, plain_view(batch, recipe.tested_pixels))
 
 
 def _step_flop(method: Method, views: list[Tensor]) -> int:
@@ -82,7 +82,7 @@ def rehearse(recipe: Recipe, images: Images, count: int) -> Rehearsal:
     with torch.random.fork_rng(devices=[]), META:
         method = build_method(recipe, images)
         plain = fresh_encoder(recipe)
-        batch = torch.empty(count, 3, images.size, images.size)
+        batch = torch.empty(count, 3, recipe.tested_pixels, recipe.tested_pixels)
     method = method.to(memory_format=torch.channels_last).train()
     few = [_few_views(method, recipe, images, n) for n in (2, 3)]
     views = [_grown(two, three, count) for two, three in zip(*few, strict=True)]

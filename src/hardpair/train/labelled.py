@@ -50,7 +50,7 @@ def tune(
                 order = epoch_order(len(images), seed=seed, epoch=epoch)
             rows = order[index * tuning.batch_size :][: tuning.batch_size]
             pixels = images.batch(rows).to(device, non_blocking=True)
-            view = augmented_view(pixels, POLICIES["crop"], Draw(seed, step, positions))
+            view = augmented_view(pixels, POLICIES["crop"], Draw(seed, step, positions, size=images.shown))
             set_learning_rate(optimiser, rate_at(tuning, step))
             value = loss(network(view), rows, view)
             value.backward()

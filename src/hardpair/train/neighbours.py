@@ -45,7 +45,8 @@ def show_neighbours(run: Path, images: Images, encoder: Encoder, *, seed: int, d
 @torch.no_grad()
 def _features(encoder: nn.Module, images: Images, device: torch.device) -> Tensor:
     encoder = encoder.to(device).eval()
-    return torch.cat([encoder(plain_view(batch.to(device))).float().cpu() for batch in images.batches(BATCH)])
+    views = (plain_view(batch.to(device), images.shown) for batch in images.batches(BATCH))
+    return torch.cat([encoder(view).float().cpu() for view in views])
 
 
 def write_neighbours(path: Path, features: Tensor, control: Tensor, images: Images) -> None:

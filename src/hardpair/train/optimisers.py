@@ -30,6 +30,10 @@ class Wanted(Protocol):
     def weight_decay(self) -> float:
         """Of the weights."""
 
+    @property
+    def decay_norms(self) -> bool:
+        """And of biases and norms."""
+
 
 def build_optimiser(
     module: nn.Module,
@@ -41,9 +45,11 @@ def build_optimiser(
 ) -> torch.optim.Optimizer:
     """The wanted optimiser over the parameters that take a gradient.
 
-    Biases and norms, and what is to be treated like them, take no weight decay, and LARS does not adapt their steps.
+    Biases and norms, and what is to be treated like them, take weight decay only with `decay_norms`. Under LARS they
+    never do and their steps are not adapted, as published; a recipe that asks for it is refused.
     """
     constant, plain = set(constant_rate), {*like_biases, *_spared(module)}
+    of_plain = wanted.weight_decay if wanted.decay_norms and wanted.optimiser != "lars" else 0.0
     trained = [p for p in module.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = []
 
@@ -54,7 +60,7 @@ def build_optimiser(
         some = [p for p in trained if (p in constant) == fixed]
         groups += [
             {"params": [p for p in some if not is_plain(p)], "weight_decay": wanted.weight_decay, "fixed": fixed},
-            {"params": [p for p in some if is_plain(p)], "weight_decay": 0.0, "fixed": fixed},
+            {"params": [p for p in some if is_plain(p)], "weight_decay": of_plain, "fixed": fixed},
         ]
     if wanted.optimiser == "adam":
         return torch.optim.Adam(groups, lr=wanted.learning_rate, fused=True)

@@ -38,6 +38,7 @@ def fresh_encoder(recipe: Recipe, **normalisation: Any) -> Encoder:
     fields: dict[str, Any] = {"width": recipe.width, "sk": recipe.sk, "small_images": recipe.small_images}
     if recipe.encoder not in DEPTHS:
         fields |= {"image_size": recipe.view_pixels}
+    fields |= {"zero_init": recipe.zero_init}
     return build_encoder(recipe.encoder, **fields, drop_path=recipe.drop_path, **normalisation)
 
 

@@ -170,7 +170,8 @@ class Trainer:
 
     def _show_neighbours(self, display: Display) -> None:
         with self._memory_permitting("neighbours.json", display):
-            show_neighbours(self.folder, self.images, self.method.encoder, seed=self.recipe.seed, device=self.device)
+            images = self.images.tested_at(self.recipe.tested_pixels)
+            show_neighbours(self.folder, images, self.method.encoder, seed=self.recipe.seed, device=self.device)
 
     @contextlib.contextmanager
     def _memory_permitting(self, file: str, display: Display) -> Iterator[None]:

@@ -57,7 +57,9 @@ PolicyName = Literal[
     "byol_cifar_first",
     "byol_cifar_second",
     "instdisc",
+    "instdisc_wide",
     "instdisc_cifar",
+    "cmc",
     "infomin",
     "jigsaw",
     "cpc",
@@ -69,7 +71,7 @@ POLICIES: dict[str, Policy] = {
     "paper": PAPER,
     "strong": replace(PAPER, crop=(0.2, 1.0)),
     "balanced": replace(PAPER, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, crop=(0.2, 1.0)),
-    # Crop and flip alone: labelled training, CMC.
+    # Crop and flip alone: labelled training, CMC in its first code.
     "crop": Policy(crop=(0.08, 1.0), jitter=0.0, grey=0.0),
     # SimCLR's and MoCo's CIFAR-10 policy are the same: half the jitter, no blur.
     "cifar": CIFAR,
@@ -82,6 +84,9 @@ POLICIES: dict[str, Policy] = {
     "byol_cifar_first": BYOL,
     "byol_cifar_second": replace(BYOL, solarise=0.2),
     "instdisc": INSTDISC,
+    # InstDisc and CMC in PyContrast, the later code of CMC's authors.
+    "instdisc_wide": replace(INSTDISC, crop=(0.08, 1.0)),
+    "cmc": Policy(crop=(0.08, 1.0), jitter=1.0, grey=0.0),
     "instdisc_cifar": replace(INSTDISC, flip=0.0),
     "infomin": replace(SIMCLR, crop=(0.2, 1.0), randaugment=True),
     "jigsaw": Policy(crop=(0.6, 1.0), jitter=0.0, grey=0.0),

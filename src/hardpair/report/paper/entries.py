@@ -36,6 +36,7 @@ RANDOMS = frozenset({_RANDOM, *_OWN_ENCODERS.values()})
 
 _NOT_VARIANTS = SCALE_FIELDS | {"name", "hash", "seed", "method", "settings"}
 
+STREAM = "width of a stream"  # among the facts of an encoder that has two
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -152,7 +153,7 @@ def _variant(recipe: Record, leave_out: str | None) -> Facts:
 def _streams(recipe: Record) -> Facts:
     """The shape of a scale does not tell two streams of half a ResNet from two whole ones."""
     width = stream_width(recipe)
-    return () if width is None else (("width of a stream", f"{width:g}"),)
+    return () if width is None else ((STREAM, f"{width:g}"),)
 
 
 def _settings(recipe: Record, score: Record) -> Facts:

@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardpair.report.paper.entries import RANDOMS, Entry, Facts, Scale
+from hardpair.report.paper.entries import RANDOMS, STREAM, Entry, Facts, Scale
 from hardpair.report.paper.published import TABLES, PublishedTable
 
 Key = tuple[str, bool]
 """A row: method, and whether distilled."""
 
 EMPTY = "–"
+_HALVES = "two streams of half the width, 12 M parameters; the paper's row has two whole ones, 47 M."
 _LONGEST = 40  # of a value in the name of a line: a grid of strengths would fill the page
 _TELLING = (" preset", " form")  # settings of protocols that stand for all the others
 _IMAGES = (" images", " subset")  # which were used: others in each column
@@ -183,14 +184,21 @@ def _alike(entry: Entry) -> object:
 
 
 def remarks(lines: Sequence[Line]) -> list[str]:
-    """The batches of lines that do not have the same one in all columns."""
+    """The batches of lines that do not have the same one in all columns, and streams that are half of the paper's."""
     said: dict[str, list[str]] = defaultdict(list)
     for line in lines:
         batches = _batches(line)
         if len(batches) > 1:
             words = ", ".join(f"{batch} in {' and '.join(columns)}" for batch, columns in batches.items())
             said[words].append(label(line, lines))
-    return [f"Batches of {words}: {'; '.join(names)}." for words, names in said.items()]
+    notes = [f"Batches of {words}: {'; '.join(names)}." for words, names in said.items()]
+    return [*notes, *(f"{label(line, lines)}: {_HALVES}" for line in lines if _has_halves(line))]
+
+
+def _has_halves(line: Line) -> bool:
+    """Whether it stands in the row of an encoder whose streams are whole in the paper."""
+    shape = line.first.scale.shape
+    return line.first.row not in RANDOMS and shape == ("resnet50", 1.0, False) and line.facts.get(STREAM) == "0.5"
 
 
 def _batches(line: Line) -> dict[str, list[str]]:
