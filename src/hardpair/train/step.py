@@ -62,6 +62,8 @@ def build_method(recipe: Recipe, images: Images) -> Method:
     if recipe.method == SUPERVISED:
         return _in_micro_batches(Supervised(encoder, images), recipe)
     method = METHODS[recipe.method](encoder, **recipe.settings)
+    if encoder.origin and method.encoder is not encoder:
+        raise UserError(f"init: {recipe.method} builds an encoder of its own, which has other weights; leave it out")
     method.prepare(images.pixels)
     return _in_micro_batches(method, recipe)
 
