@@ -67,3 +67,8 @@ def has_bfloat16(device: torch.device) -> bool:
         return False
     cpu = torch.cpu
     return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())  # noqa: SLF001
+
+
+def fastest(device: torch.device) -> Precision:
+    """bfloat16 where the hardware has it."""
+    return "bfloat16" if has_bfloat16(device) else "float32"

@@ -7,6 +7,7 @@ import torch
 
 from hardpair import distributed
 from hardpair.data import Images
+from hardpair.errors import UserError
 from hardpair.precision import Precision, has_bfloat16
 from hardpair.recipes import Recipe
 from hardpair.train.step import Stepper
@@ -23,8 +24,11 @@ def choose_precision(recipe: Recipe, images: Images, device: torch.device) -> tu
         return _with(recipe, "float32"), "precision: float32, since this hardware has no bfloat16"
     if distributed.world_size() > 1:
         return _with(recipe, "bfloat16"), "precision: bfloat16, which this hardware has"
-    seconds = _seconds(recipe, images, device, FEW)
-    batch = min(recipe.batch_size, int(FEW * STEP_SECONDS / min(seconds.values())))
+    try:
+        seconds = _seconds(recipe, images, device, FEW)
+        batch = min(recipe.batch_size, int(FEW * STEP_SECONDS / min(seconds.values())))
+    except (ValueError, UserError):  # a method may need more, splits of two images each for example
+        batch = recipe.batch_size
     if batch > 2 * FEW:
         seconds = _seconds(recipe, images, device, batch)
     ratio = seconds["float32"] / seconds["bfloat16"]
