@@ -76,7 +76,8 @@ def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:
     yield from ("--protocol", protocol)
     if protocol != "transfer" and "source" in score:
         yield from _option("data", score["source"])
-    if "image_size" in score and score["image_size"] != recipe.get("image_size"):
+    known = None if recipe.get("method") == "imported" else recipe.get("image_size")
+    if "image_size" in score and score["image_size"] != known:
         yield from _option("image_size", score["image_size"])
     if "precision" in score:
         yield from _option("precision", score["precision"])
