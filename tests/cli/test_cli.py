@@ -111,7 +111,7 @@ def test_help_teaches(hardpair, monkeypatch, capsys):
 
 
 def test_only_near_words_are_suggested():
-    for option in ("--init", "--tensorboard"):
+    for option in ("--initialise-with", "--tensorboard"):
         with pytest.raises(UserError) as error:
             run_verb(["pretrain", option, "x"])
         assert option in str(error.value)
