@@ -94,7 +94,7 @@ def test_what_the_hardware_has_decides(monkeypatch):
     for flag in (True, False):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda flag=flag: flag)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, flag=flag: flag)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda flag=flag, **_: flag)
         for device in (CPU, torch.device("cuda", 0)):
             assert has_bfloat16(device) is flag
             assert fastest(device) == ("bfloat16" if flag else "float32")
@@ -104,13 +104,13 @@ def test_what_the_hardware_has_decides(monkeypatch):
 def test_gpus_may_use_tf32_and_only_they_are_told(monkeypatch):
     told = []
     monkeypatch.setattr(parallel, "allow_tf32", lambda: told.append(1))
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     parallel.pick_device("cpu")
     assert told == []
     if torch.cuda.is_available():
         parallel.pick_device("cuda")
     else:
-        with pytest.raises(UserError, match="^device: 'cuda'"):
+        with pytest.raises(UserError, match=r"^device: 'cuda'"):
             parallel.pick_device("cuda")
     assert told == [1]
 
