@@ -14,11 +14,14 @@ LARGEST = 1024  # pixels a side that are tried, to say which sizes a model takes
 
 
 def require_name(name: str) -> None:
-    """Refuse what timm does not have; a name never leads to a download or to a file."""
+    """Refuse what timm does not have; a name never leads to a download or to a file, nor does a tag to weights."""
     import timm  # here, since it takes two seconds
 
-    if not timm.is_model(name) or ":" in name or "/" in name:
-        hint = near(name, timm.list_models()) or "; give resnet10 to resnet200, or a name that timm.list_models() has"
+    if not timm.is_model(name) or any(mark in name for mark in ":/."):
+        hint = (
+            near(name.partition(".")[0], timm.list_models())
+            or "; give resnet10 to resnet200, or a name that timm.list_models() has"
+        )
         raise UserError(f"encoder: there is no {shown(name)}{hint}")
 
 
