@@ -23,7 +23,7 @@ from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
-from hardpair.precision import Precision, has_bfloat16
+from hardpair.precision import Precision, fastest
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import (
     OWN_PHOTOS,
@@ -190,7 +190,9 @@ def open_run(source: Folder, *, data: Folder | None = None, encoder: str = "", i
 def _for_evaluation(precision: str, device: torch.device) -> Precision:
     if precision not in ("float32", "bfloat16", "auto"):
         raise UserError(f"precision: must be float32, bfloat16 or auto, not {shown(precision)}")
-    return "bfloat16" if precision == "bfloat16" or (precision == "auto" and has_bfloat16(device)) else "float32"
+    if precision == "auto":
+        return fastest(device)
+    return "bfloat16" if precision == "bfloat16" else "float32"
 
 
 def pretrain(

@@ -74,3 +74,8 @@ def emulation(precision: str, device: torch.device) -> str:
     if precision == "float32" or has_bfloat16(device):
         return ""
     return " (which this hardware has to emulate: slower than float32)"
+
+
+def fastest(device: torch.device) -> Precision:
+    """bfloat16 where the hardware has it."""
+    return "bfloat16" if has_bfloat16(device) else "float32"

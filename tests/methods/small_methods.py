@@ -5,6 +5,7 @@ from torch import Tensor
 
 from hardpair import METHODS, build_encoder
 from hardpair.methods import Method
+from hardpair.models import Encoder
 from hardpair.views import Draw
 
 SMALL: dict[str, dict[str, object]] = {
@@ -21,9 +22,12 @@ SMALL: dict[str, dict[str, object]] = {
 
 def build(name: str, **settings: object) -> Method:
     torch.manual_seed(0)
-    encoder = build_encoder("resnet10", width=1 / 8, small_images=True)
+    return around(build_encoder("resnet10", width=1 / 8, small_images=True), name, size_for(name), **settings)
+
+
+def around(encoder: Encoder, name: str, size: int, **settings: object) -> Method:
     method = METHODS[name](encoder, **{**SMALL.get(name, {}), **settings})
-    method.prepare(photos(size=size_for(name)))
+    method.prepare(photos(size=size))
     return method
 
 

@@ -7,6 +7,7 @@ import torch
 from small_methods import build, one_loss, views
 
 from hardpair import METHODS
+from hardpair.precision import autocast
 
 EASY = {
     "moco": {"queue": 8, "momentum": 0.9, "view": "crop", "temperature": 0.1},
@@ -33,6 +34,24 @@ class TestContract:
         for parameter_name, parameter in method.named_parameters():
             reached = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
             assert reached == parameter.requires_grad, parameter_name
+
+    def test_in_half_precision_too(self, name):
+        """Autocast keeps a weight it has rounded; without a gradient, should it first be used where none is made."""
+        plain, method = one_loss(build(name)), build(name)
+        shown, inside = views(method), []
+        layer = next(module for module in method.encoder.modules() if isinstance(module, torch.nn.Conv2d))
+        layer.register_forward_hook(lambda _module, _inputs, output: inside.append(output.dtype))
+        with autocast("bfloat16", torch.device("cpu")):
+            outputs = method(shown)
+        assert set(inside) == {torch.bfloat16}
+        assert {output.dtype for output in outputs.values()} == {torch.float32}
+        assert outputs["loss"].item() == pytest.approx(plain.item(), rel=0.02)
+        outputs["loss"].backward()
+        for parameter_name, parameter in method.named_parameters():
+            reached = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+            assert reached == parameter.requires_grad, parameter_name
+        method.after_step(0.5)
+        assert {value.dtype for value in method.state_dict().values()} <= {torch.float32, torch.int64}
 
     def test_same_seed_same_loss(self, name):
         assert torch.equal(one_loss(build(name)), one_loss(build(name)))

@@ -12,6 +12,7 @@ from hardpair import distributed
 from hardpair.data import Images
 from hardpair.losses import dissimilarity, hard_negatives
 from hardpair.methods import METHODS
+from hardpair.precision import autocast
 from hardpair.recipes import Recipe
 from hardpair.train import gallery
 from hardpair.train.parallel import process_group
@@ -57,20 +58,21 @@ def photos() -> Images:
     return Images(pixels, torch.arange(3 * BATCH) % 4, tuple("abcd"), name="noise/train")
 
 
-def recipe_of(case: str) -> Recipe:
-    """Two epochs with a tiny encoder."""
+def recipe_of(case: str, *, half: bool = False) -> Recipe:
+    """Two epochs with a tiny encoder, in half precision or not."""
     width = 0.25 if case == "cmc" else 0.125
     fields = {"image_size": SIZE, "encoder": "resnet10", "width": width, "epochs": 2, "batch_size": BATCH}
     optimiser = "lars" if case.endswith("lars") else "adam"
     method = case.split(",")[0]
+    fields["precision"] = "bfloat16" if half else "float32"
     return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=CASES[case], **fields)
 
 
-def record(case: str, dtype: torch.dtype, *, shard: bool = False) -> dict[str, Tensor]:
+def record(case: str, dtype: torch.dtype, *, shard: bool = False, half: bool = False) -> dict[str, Tensor]:
     """Images, views, loss, gradients and mined pairs of a first step, then the state after some more."""
     set_precision(dtype)
     try:
-        stepper = Stepper(recipe_of(case), photos(), torch.device("cpu"), shard=shard)
+        stepper = Stepper(recipe_of(case, half=half), photos(), torch.device("cpu"), shard=shard)
         found = {**first_step(stepper), **after_steps(stepper)}
         if shard:
             in_parts(stepper)
@@ -100,7 +102,8 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     stepper.method.train()
     rows = stepper.rows(0)
     views = stepper.method.views(stepper.images.batch(rows), stepper.draw(0, rows))
-    outputs = stepper.forward(views)
+    with autocast(stepper.recipe.precision, stepper.device):
+        outputs = stepper.forward(views)
     outputs["loss"].backward()
     found = {"rows": distributed.gather(rows), "view": distributed.gather(views[0])}
     found |= {f"mean/{name}": distributed.mean(value) for name, value in outputs.items() if value.ndim == 0}
@@ -144,7 +147,8 @@ def main(folder: Path, precision: str, cases: Sequence[str], shard: bool = False
     torch.set_num_threads(1)
     with process_group(torch.device("cpu")):
         for case in cases:
-            found = record(case, torch.float32 if precision == "single" else torch.float64, shard=shard)
+            dtype = torch.float64 if precision == "double" else torch.float32
+            found = record(case, dtype, shard=shard, half=precision == "bfloat16")
             save(folder / f"{case}.safetensors", found)
 
 

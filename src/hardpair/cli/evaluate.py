@@ -12,6 +12,8 @@ from hardpair.cli.arguments import parse
 from hardpair.errors import UserError
 from hardpair.protocol_settings import Distilled, Knn, ProtocolName, Transferred, Tuned
 
+NO_DATA = "none"  # in the recipe of an encoder from elsewhere that is only transferred, to sets with data of their own
+
 
 @dataclass(frozen=True)
 class Evaluate:
@@ -62,7 +64,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(f"protocol: give at least one of {', '.join(get_args(ProtocolName))}")
     from hardpair import api
 
-    run = api.open_run(options.run, data=options.data, encoder=options.encoder, image_size=options.image_size)
+    data = NO_DATA if options.data is None and set(options.protocol) == {"transfer"} else options.data
+    run = api.open_run(options.run, data=data, encoder=options.encoder, image_size=options.image_size)
     run.evaluate(
         *options.protocol,
         data=options.data,

@@ -23,6 +23,7 @@ from hardpair import distributed
 from hardpair.data import open_images
 from hardpair.doctor import Doctor, Finding, bad, good
 from hardpair.files import write_atomically
+from hardpair.precision import Precision
 from hardpair.recipes import Recipe
 from hardpair.text import several
 from hardpair.train import pretrain
@@ -85,9 +86,11 @@ def check_narrow(_options: Doctor) -> Iterator[Finding]:
     yield bad(check, fault, advice)
 
 
-def find_fault(cases: Sequence[NarrowCase], environment: Mapping[str, str] | None = None) -> str | None:
+def find_fault(
+    cases: Sequence[NarrowCase], environment: Mapping[str, str] | None = None, *, precision: Precision = "float32"
+) -> str | None:
     """Train each in one child process; says which one ended it and how, None where all went well."""
-    words = [sys.executable, "-m", THIS_MODULE, "narrow", json.dumps(cases)]
+    words = [sys.executable, "-m", THIS_MODULE, "narrow", json.dumps(cases), precision]
     settings = {**os.environ, **CHECKED_MEMORY, **(environment or {})}
     try:
         child = subprocess.run(words, env=settings, capture_output=True, text=True, timeout=NARROW_SECONDS, check=False)  # noqa: S603
@@ -101,7 +104,7 @@ def find_fault(cases: Sequence[NarrowCase], environment: Mapping[str, str] | Non
     return f"training {begun[-1] if begun else 'nothing'} ended with {how}{f' ({said})' if said else ''}"
 
 
-def train_narrow_encoders(cases: list[NarrowCase]) -> None:
+def train_narrow_encoders(cases: list[NarrowCase], precision: Precision) -> None:
     """In the child: name each case before it trains, so that it is known which one ended this process."""
     torch.set_num_threads(1)
     for case in cases:
@@ -116,6 +119,7 @@ def train_narrow_encoders(cases: list[NarrowCase]) -> None:
             width=case.width,
             sk=case.kind == "selective",
             batch_size=8 if case.width <= 1 / 8 else 2,  # wide ones are safe, and slow
+            precision=precision,
             settings=settings,
         )
         stepper = Stepper(recipe, open_images(recipe.data, "train", size=case.size, root=Path()), CPU)
@@ -277,6 +281,9 @@ def relative_differences(alone: dict[str, Tensor], together: dict[str, Tensor]) 
 
 if __name__ == "__main__":
     if sys.argv[1] == "narrow":
-        train_narrow_encoders([NarrowCase(*case) for case in json.loads(sys.argv[2])])
+        train_narrow_encoders(
+            [NarrowCase(*case) for case in json.loads(sys.argv[2])],
+            "bfloat16" if sys.argv[3] == "bfloat16" else "float32",
+        )
     else:
         compare_with_one_process(Path(sys.argv[2]), int(sys.argv[3]))

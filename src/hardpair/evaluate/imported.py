@@ -10,13 +10,14 @@ from hardpair.files import write_atomically
 from hardpair.models import fingerprint, load_elsewhere, save_encoder
 
 METHOD = "imported"  # in recipe.json, where a run has its method
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".tar", ".ckpt")  # of weights; folders of runs may have others
 LARGE, SMALL = 224, 32  # pixels; what ResNets with the one stem and the other are usually trained with
 
 
 def is_run(source: str) -> bool:
     """Whether this is the folder of a run, or meant to be one."""
     path = Path(source)
-    return path.is_dir() or not (source.startswith("timm:") or path.suffix)
+    return path.is_dir() or not (source.startswith("timm:") or path.is_file() or path.suffix in SUFFIXES)
 
 
 def import_encoder(source: str, *, data: str | None, encoder: str = "", image_size: int | None = None) -> Path:

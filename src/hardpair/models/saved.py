@@ -36,6 +36,13 @@ _KINDS: dict[str, tuple[type, ...]] = {
 """What ``encoder.json`` may hold."""
 
 
+_THREE = {"mean": -1000, "std": 0}  # a number of each colour, and what it must be above
+
+
+def _are_three(values: list[Any], above: float) -> bool:
+    return len(values) == 3 and all(type(value) in (int, float) and above < value < 1000 for value in values)
+
+
 def state_of(module: nn.Module) -> dict[str, Tensor]:
     """All weights and statistics, whole, in main memory; nothing on processes other than the first."""
     return distributed.collect_on_main(module.state_dict().items())
@@ -114,8 +121,10 @@ def _read_shape(file: Path) -> tuple[dict[str, Any], int]:
         content = dict(read_json(file))
         content.pop("num_features", None)  # follows from the rest; written for people
         for name, value in content.items():
-            if type(value) not in _KINDS.get(name, ()):
+            if type(value) not in _KINDS.get(name, ()) or (name in _THREE and not _are_three(value, _THREE[name])):
                 raise ValueError(f"{shown(name)} cannot be {shown(value)}")
+        if _THREE.keys() & content.keys() not in (set(), _THREE.keys()):
+            raise ValueError("mean and std belong together")
         name, step = content["name"], content.pop("step")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error

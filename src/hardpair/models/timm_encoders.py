@@ -14,11 +14,14 @@ LARGEST = 1024  # pixels a side that are tried, to say which sizes a model takes
 
 
 def require_name(name: str) -> None:
-    """Refuse what timm does not have; a name never leads to a download or to a file."""
+    """Refuse what timm does not have; a name never leads to a download or to a file, nor does a tag to weights."""
     import timm  # here, since it takes two seconds
 
-    if not timm.is_model(name) or ":" in name or "/" in name:
-        hint = near(name, timm.list_models()) or "; give resnet10 to resnet200, or a name that timm.list_models() has"
+    if not timm.is_model(name) or any(mark in name for mark in ":/."):
+        hint = (
+            near(name.partition(".")[0], timm.list_models())
+            or "; give resnet10 to resnet200, or a name that timm.list_models() has"
+        )
         raise UserError(f"encoder: there is no {shown(name)}{hint}")
 
 
@@ -52,18 +55,26 @@ def timm_trunk(name: str, *, image_size: int, drop_path: float = 0.0) -> Any:
         except Exception as error:  # windows that do not fit, for example
             reason = " ".join(str(error).split())[:120]
             raise UserError(f"encoder: {name} cannot be built for views of {image_size} px ({reason})") from error
-    _without_dropout(trunk, keep_paths=drop_path > 0)
+    _without_dropout(trunk)
+    _require_paths(name, trunk, drop_path)
     return trunk
 
 
-def _without_dropout(trunk: nn.Module, *, keep_paths: bool) -> None:
-    from timm.layers.drop import DropPath
-
+def _without_dropout(trunk: nn.Module) -> None:
     for module in trunk.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        elif isinstance(module, DropPath) and not keep_paths:
-            module.drop_prob = 0.0
+
+
+def _require_paths(name: str, trunk: nn.Module, drop_path: float) -> None:
+    """Stochastic depth where it is wanted, and nowhere else: some models have it without being asked."""
+    from timm.layers.drop import DropPath
+
+    paths = [module for module in trunk.modules() if isinstance(module, DropPath)]
+    if drop_path and not any(module.drop_prob for module in paths):  # models may take the rate and not use it
+        raise UserError(f"drop_path: {name} has no stochastic depth; leave it out")
+    for module in paths:
+        module.drop_prob = module.drop_prob if drop_path else 0.0
 
 
 def num_features(trunk: Any) -> int:
@@ -105,13 +116,14 @@ def _working(name: str, image_size: int, size: int) -> list[int]:
 
 @functools.cache
 def _takes(name: str, image_size: int, size: int) -> bool:
-    """Whether its forward works on views of that size; on torch's meta device, where only shapes are computed."""
+    """Whether it makes features of views of that size; on torch's meta device, where only shapes are computed."""
     try:
+        trunk = _on_meta(name, image_size)
         with torch.no_grad():
-            _on_meta(name, image_size)(torch.empty(2, 3, size, size, device="meta"))
+            outputs = trunk(torch.empty(2, 3, size, size, device="meta"))
     except Exception:
         return False
-    return True
+    return bool(outputs.shape == (2, num_features(trunk)))
 
 
 @functools.lru_cache(maxsize=4)

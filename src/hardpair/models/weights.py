@@ -6,6 +6,7 @@ go, numbered layers get their names, position embeddings their size. Pickles are
 
 import argparse
 import logging
+import math
 import pickle
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -32,6 +33,7 @@ AVERAGED = (
     "ema",
     "student_head",
 )  # parts of names of the network beside the trained
+DEEPEST = 8  # of such places within each other; a file may contain itself
 NUMBERED = {"0": "conv1", "1": "bn1", "4": "layer1", "5": "layer2", "6": "layer3", "7": "layer4"}
 """A torchvision ResNet whose layers were put into one nn.Sequential, as in lightly's examples."""
 log = logging.getLogger("hardpair")
@@ -96,9 +98,10 @@ def _published(source: str) -> Weights:
     architecture = name.partition(".")[0]
     if not timm.is_model(architecture) or ":" in name or "/" in name:
         raise UserError(f"init: timm has no {shown(name)}{near(architecture, timm.list_models())}")
-    config: Any = timm.get_pretrained_cfg(name) if timm.list_pretrained(f"{name}*") else None
+    known = timm.list_pretrained(f"{architecture}.*")
+    config: Any = timm.get_pretrained_cfg(name) if known and name in (architecture, *known) else None
     if config is None:
-        raise UserError(f"init: timm has no pretrained weights for {shown(name)}")
+        raise UserError(f"init: timm has no pretrained weights for {shown(name)}{near(name, known)}")
     size = int(config.input_size[-1])
     if architecture in DEPTHS:
         shape: dict[str, Any] = {"name": architecture, "width": 1.0, "small_images": False}
@@ -131,19 +134,32 @@ def _read_file(path: Path) -> Any:
         with torch.serialization.safe_globals([argparse.Namespace]):  # plain values, in checkpoints of DINO and MoCo v3
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise UserError(f"init: {path}: holds more than tensors and plain values; save its state dict alone") from error
+        why = "is damaged, or holds more than tensors and plain values; save its state dict alone"
+        raise UserError(f"init: {path}: {why}") from error
     except Exception as error:  # torch and safetensors raise many kinds on damaged files
-        reason = " ".join(str(error).split())[:120]
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise UserError(f"init: {path}: cannot be read ({reason})") from error
 
 
 def _unwrapped(content: Any) -> dict[str, Tensor]:
-    while isinstance(content, Mapping):
-        inner = next((content[name] for name in WRAPPERS if isinstance(content.get(name), Mapping)), None)
+    for _ in range(DEEPEST):
+        inner: Any = None
+        if isinstance(content, Mapping):
+            inner = next((content[name] for name in WRAPPERS if isinstance(content.get(name), Mapping)), None)
         if inner is None:
-            return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+            break
         content = inner
-    return {}
+    return {str(name): t for name, t in content.items() if _is_plain(t)} if isinstance(content, Mapping) else {}
+
+
+def _is_plain(value: Any) -> bool:
+    """A tensor with its numbers, one after the other."""
+    return (
+        isinstance(value, Tensor)
+        and value.layout is torch.strided
+        and value.device.type == "cpu"
+        and not value.is_quantized
+    )
 
 
 def _resnet_shape(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -170,7 +186,7 @@ def load_weights(encoder: Encoder, weights: Weights, *, may_miss: Collection[str
     names = wanted.keys() - counters
     prefix, state = _best(weights.tensors, wanted)
     state = {name: _resized(name, tensor, wanted, encoder) for name, tensor in state.items()}
-    fitting = {name for name in names if name in state and state[name].shape == wanted[name].shape}
+    fitting = {name for name in names if name in state and _fits(state[name], wanted[name])}
     missing = sorted(name for name in names - fitting if not name.startswith(tuple(may_miss)))
     if not fitting or missing:
         raise UserError(_refusal(weights, state, wanted, fitting, missing or sorted(names - fitting)))
@@ -199,17 +215,26 @@ def load_elsewhere(source: str, encoder: str = "", image_size: int = 0) -> Encod
     return made.eval()
 
 
+def _fits(tensor: Tensor, wanted: Tensor) -> bool:
+    """Weights in half precision are welcome, whole numbers in place of fractions are not."""
+    return tensor.shape == wanted.shape and tensor.is_floating_point() == wanted.is_floating_point()
+
+
 def _refusal(
     weights: Weights, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor], fitting: set[str], missing: list[str]
 ) -> str:
     first = missing[0]
-    has = f"has {tuple(state[first].shape)} there" if first in state else "does not have it"
+    has = f"has {_described(state[first])} there" if first in state else "does not have it"
     names = len([name for name in wanted if not name.endswith("num_batches_tracked")])
     return (
         f"init: {weights.source}: {len(fitting)} of {names} tensors match the encoder, so nothing was loaded; "
-        f"{shown(first)} should be {tuple(wanted[first].shape)} and the source {has}; choose the --encoder it was "
+        f"{shown(first)} should be {_described(wanted[first])} and the source {has}; choose the --encoder it was "
         "made for, or allow parts to start at random with --init-may-miss"
     )
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
 
 
 def _best(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
@@ -251,12 +276,15 @@ def _resized(name: str, tensor: Tensor, wanted: Mapping[str, Tensor], encoder: E
     """Position embeddings for another number of patches, interpolated; all else as it is."""
     if not re.search(r"(^|\.)pos_embed$", name) or name not in wanted or tensor.shape == wanted[name].shape:
         return tensor
-    if tensor.ndim != 3 or tensor.shape[2] != wanted[name].shape[2]:
+    if tensor.ndim != 3 or tensor.shape[2] != wanted[name].shape[2] or not tensor.is_floating_point():
         return tensor
     from timm.layers.pos_embed import resample_abs_pos_embed
 
     trunk: Any = encoder.trunk
     side = encoder.settings["image_size"] // encoder.patch_side
     extra = 0 if getattr(trunk, "no_embed_class", False) else int(getattr(trunk, "num_prefix_tokens", 1))
+    patches = tensor.shape[1] - extra
+    if patches < 1 or math.isqrt(patches) ** 2 != patches:  # they are no square
+        return tensor
     resized: Tensor = resample_abs_pos_embed(tensor, [side, side], num_prefix_tokens=extra)
     return resized

@@ -77,9 +77,8 @@ def _evaluate_options(score: Record, run: RunFiles) -> Iterator[str]:
     if protocol != "transfer" and "source" in score:
         yield from _option("data", score["source"])
     # Encoders for small images see the images of the run; of the others it depends on the size of their views.
-    if "image_size" in score and (
-        score["image_size"] != recipe.get("image_size") or recipe.get("small_images") is False
-    ):
+    plain = recipe.get("small_images") is not False and recipe.get("method") != "imported"
+    if "image_size" in score and not (plain and score["image_size"] == recipe.get("image_size")):
         yield from _option("image_size", score["image_size"])
     if "precision" in score:
         yield from _option("precision", score["precision"])

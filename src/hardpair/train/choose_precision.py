@@ -8,6 +8,7 @@ import torch
 
 from hardpair import distributed
 from hardpair.data import Images
+from hardpair.errors import UserError
 from hardpair.precision import Precision, has_bfloat16
 from hardpair.recipes import Recipe
 from hardpair.train.step import Stepper
@@ -38,8 +39,11 @@ def seconds_per_image(
     recipe: Recipe, images: Images, device: torch.device, precisions: Sequence[Precision]
 ) -> dict[Precision, float]:
     """Of real steps with each precision; with few images first, then with as many as a short step holds."""
-    seconds = _timed(recipe, images, device, precisions, FEW)
-    batch = min(recipe.batch_size, int(STEP_SECONDS / min(seconds.values())))
+    try:
+        seconds = _timed(recipe, images, device, precisions, FEW)
+        batch = min(recipe.batch_size, int(STEP_SECONDS / min(seconds.values())))
+    except (ValueError, UserError):  # a method may need more, splits of two images each for example
+        return _timed(recipe, images, device, precisions, recipe.batch_size)
     return _timed(recipe, images, device, precisions, batch) if batch > 2 * FEW else seconds
 
 

@@ -102,6 +102,7 @@ def _results(stepper: Stepper, step: int, change: Callable[[Method], None]) -> R
     change(method)
     ddp = distributed.world_size() > 1
     forward = averaging_gradients(method, stepper.device) if ddp else method
+    stepper.seed_layers(step)
     with autocast(stepper.recipe.precision, stepper.device):
         loss: Tensor = forward(views)["loss"]
     loss.backward()

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hardpair.data import Images
 from hardpair.methods import Method
+from hardpair.precision import fastest
 from hardpair.recipes import Recipe
 from hardpair.train.parallel import pick_device
 from hardpair.train.step import Stepper, build_method, fresh_encoder, recipe_draw
@@ -124,8 +125,9 @@ def _storage_id(tensor: Tensor) -> int:
 def time_steps(recipe: Recipe, images: Images, flop_per_image: float) -> Here:
     """Real steps on this machine, after one to warm up; of a smaller batch where one of the recipe's takes too long."""
     device, batch = pick_device("auto"), min(recipe.batch_size, max(2, int(HERE_FLOP / flop_per_image)))
+    precision = fastest(device) if recipe.precision == "auto" else recipe.precision
     with torch.random.fork_rng(devices=[]):
-        stepper = Stepper(replace(recipe, batch_size=batch), images, device)
+        stepper = Stepper(replace(recipe, batch_size=batch, precision=precision), images, device)
     stepper.method.train()
     times: list[float] = []
     while len(times) < 3 or sum(times[1:]) < HERE_SECONDS:

@@ -30,6 +30,7 @@ from hardpair.train.optimisers import build_optimiser, learning_rate, set_learni
 from hardpair.train.parallel import averaging_gradients, cut
 from hardpair.views import Draw
 
+SEEDS = 2**63  # that torch knows
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -62,6 +63,8 @@ def build_method(recipe: Recipe, images: Images) -> Method:
     if recipe.method == SUPERVISED:
         return _in_micro_batches(Supervised(encoder, images), recipe)
     method = METHODS[recipe.method](encoder, **recipe.settings)
+    if encoder.origin and method.encoder is not encoder:
+        raise UserError(f"init: {recipe.method} builds an encoder of its own, which has other weights; leave it out")
     method.prepare(images.pixels)
     return _in_micro_batches(method, recipe)
 
@@ -161,6 +164,7 @@ class Stepper:
         set_learning_rate(self.optimiser, learning_rate(self.recipe, step, self.steps_per_epoch))
         _copy(self.statistics, self.statistics_before)
         views = self.method.views(images, self.draw(step, rows))
+        self.seed_layers(step)
         with autocast(self.recipe.precision, self.device):
             outputs = self.forward(views)
         if missing := {"loss", "features"} - outputs.keys():
@@ -188,6 +192,14 @@ class Stepper:
             self.epoch = epoch
             self.order = epoch_order(len(self.images), seed=self.recipe.seed, epoch=epoch)
         return distributed.local_rows(self.order[index * self.recipe.batch_size :][: self.recipe.batch_size])
+
+    def seed_layers(self, step: int) -> None:
+        """Seed torch by (seed, step, rank): stochastic depth and dropout of a resumed run are those of the run."""
+        seed = ((self.recipe.seed << 40) + (step << 10) + distributed.rank()) % SEEDS
+        # All devices' generators, as torch.manual_seed has it, would take longer than many a layer.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def draw(self, step: int, rows: Tensor) -> Draw:
         """How the views of these rows are drawn in a step."""
