@@ -16,15 +16,22 @@ from hardpair.data import shorter_side
 from hardpair.errors import UserError
 from hardpair.recipes import find_recipe, with_encoder
 from hardpair.train import own_photos
-from hardpair.train.own_photos import LADDER, Rung, choose_recipe
+from hardpair.train.own_photos import LADDER, choose_recipe
 
 PHOTOS = dataclasses.replace(find_recipe("photos"), data="sample", precision="float32")
 
 
+ROUND = [rung for rung in LADDER if rung.image_size != 32 or rung.needs == 0]  # of photos of 1,000 px
+
+
+def place_of(recipe):
+    shape = (recipe.image_size, recipe.view_size, recipe.encoder, recipe.width)
+    return [dataclasses.astuple(rung)[:4] for rung in ROUND].index(shape)
+
+
 def cost(recipe):
     """A machine on which a step takes as long as its rung is high: the same on every computer."""
-    rungs = [(r.image_size, r.encoder, r.width) for r in LADDER]
-    return 1e-3 * 2.0 ** rungs.index((recipe.image_size, recipe.encoder, recipe.width))
+    return 1e-3 * 2.0 ** place_of(recipe)
 
 
 @pytest.fixture
@@ -32,14 +39,6 @@ def machine(monkeypatch):
     """Photos of 1,000 px, and steps that take a known time."""
     monkeypatch.setattr(own_photos, "shorter_side", lambda _: 1000)
     monkeypatch.setattr(own_photos, "seconds_per_image", lambda recipe, *_: {"float32": cost(recipe)})
-
-
-def rung_of(recipe):
-    return Rung(recipe.image_size, recipe.view_size, recipe.small_images, recipe.encoder, recipe.width, needs=0)
-
-
-def place_of(recipe):
-    return [dataclasses.replace(rung, needs=0) for rung in LADDER].index(rung_of(recipe))
 
 
 def chosen(given=(), hours=1.0, **fields):
@@ -52,16 +51,17 @@ def test_more_time_never_gives_a_lower_rung_nor_fewer_images_than_it_needs(machi
     places = [place_of(recipe) for recipe in recipes]
     assert places == sorted(places)
     assert places[0] == 0
-    assert places[-1] == len(LADDER) - 1
+    assert places[-1] == len(ROUND) - 1
     for h, recipe, place in zip(hours, recipes, places, strict=True):
         assert cost(recipe) * 5000 * recipe.epochs <= 3600 * h
         assert cost(recipe) * 5000 * (recipe.epochs + 1) > 0.9 * 3600 * h or recipe.epochs == 1000
-        assert 0.95 * 3600 * h / cost(recipe) >= LADDER[place].needs
+        assert 0.95 * 3600 * h / cost(recipe) >= ROUND[place].needs
 
 
 @pytest.mark.parametrize("side", [20, 32, 40, 64, 100, 224])
 def test_photos_are_not_enlarged(machine, monkeypatch, side):
     monkeypatch.setattr(own_photos, "shorter_side", lambda _: side)
+    monkeypatch.setattr(own_photos, "seconds_per_image", lambda *_: {"float32": 1e-5})
     largest = max(rung.image_size for rung in LADDER if rung.image_size <= max(32, 1.15 * side))
     assert chosen(hours=10_000).image_size == largest
 
@@ -69,7 +69,7 @@ def test_photos_are_not_enlarged(machine, monkeypatch, side):
 def test_what_was_given_is_kept(machine, monkeypatch):
     monkeypatch.setattr(own_photos, "seconds_per_image", lambda *_: {"float32": 1e-3})
     assert chosen({"epochs"}, epochs=7).epochs == 7
-    assert place_of(chosen({"epochs"}, epochs=1)) < place_of(chosen({"epochs"}, epochs=900))
+    assert place_of(chosen({"epochs"}, epochs=1)) < place_of(chosen({"epochs"}, epochs=600))
     assert chosen({"image_size"}, image_size=56).image_size == 56
     assert chosen({"width"}, width=0.125, hours=100).width == 0.125
     assert chosen({"batch_size"}, batch_size=32).batch_size == 32
@@ -80,6 +80,8 @@ def test_what_was_given_is_kept(machine, monkeypatch):
 def test_an_encoder_of_timm_is_trained_as_such_are(machine, monkeypatch):
     monkeypatch.setattr(own_photos, "seconds_per_image", lambda *_: {"float32": 1e-3})
     vit = dataclasses.asdict(with_encoder(PHOTOS, "vit_tiny_patch16_224"))
+    assert chosen({"image_size"}, image_size=48).small_images
+    assert not chosen({"image_size"}, image_size=128).small_images
     recipe = chosen({"encoder"}, **{name: vit[name] for name in ("encoder", "width", "small_images")})
     assert (recipe.encoder, recipe.optimiser, recipe.view_pixels % 16) == ("vit_tiny_patch16_224", "adamw", 0)
     assert recipe.weight_decay > 0
@@ -110,22 +112,24 @@ def test_the_median_of_the_shorter_sides(tmp_path):
 
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
+    """300 images of 8 px, on a machine that gets through them in 3.4 of the 3.6 seconds below, twice."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_photos, "seconds_per_image", lambda *_: {"float32": 1.6 / 300})
     return write_photos(tmp_path / "coins")
 
 
 def test_a_run_holds_plain_values_and_goes_on_with_them(photos, capsys):
-    assert run_verb(["pretrain", "--data", str(photos), "--hours", ".0004", "--image-size", "16"]) == 0
+    assert run_verb(["pretrain", "--data", str(photos), "--hours", ".001", "--image-size", "16"]) == 0
     said = capsys.readouterr().out
     recipe = json.loads((photos.parent / "runs/coins/recipe.json").read_text())
     assert recipe["precision"] in ("float32", "bfloat16")
-    assert recipe["image_size"] == 16
+    assert (recipe["image_size"], recipe["epochs"]) == (16, 2)
     assert f"batch: {recipe['batch_size']} images" in said
     reasons = [line for line in said.splitlines() if line.split(":")[0] in ("photos", "machine", "encoder", "length")]
     assert len(reasons) == 4
     assert "300, 2 classes" in reasons[0]
     more = str(recipe["epochs"] + 1)
-    again = ["pretrain", "--data", str(photos), "--hours", ".0004", "--image-size", "16", "--resume", "--epochs", more]
+    again = ["pretrain", "--data", str(photos), "--hours", ".001", "--image-size", "16", "--resume", "--epochs", more]
     assert run_verb(again) == 0
     lengthened = json.loads((photos.parent / "runs/coins/recipe.json").read_text())
     assert lengthened["lengthened"][0]["from_epochs"] == recipe["epochs"]
@@ -134,7 +138,7 @@ def test_a_run_holds_plain_values_and_goes_on_with_them(photos, capsys):
 
 
 def test_the_same_from_python(photos):
-    run = hardpair.pretrain(photos, hours=0.0004, image_size=16, threads=1)
+    run = hardpair.pretrain(photos, hours=0.001, image_size=16, threads=1)
     assert run.finished
     assert run.folder.name == "coins"
 

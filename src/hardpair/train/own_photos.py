@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from hardpair.data import Images, outline_images, shorter_side
+from hardpair.data import Images, only_size, outline_images, shorter_side
 from hardpair.data.images import LEAST_SIZE
 from hardpair.errors import UserError, require_range
 from hardpair.models import DEPTHS
@@ -37,27 +37,30 @@ class Rung:
 
     image_size: int
     view_size: float
-    small_images: bool
     encoder: str
     width: float
     needs: float  # images seen in training
 
 
+SMALL, LARGE = 32, 48  # pixels: the first rungs of small and of larger photos
 LADDER = (
-    Rung(32, 0.75, True, "resnet10", 0.25, 0),
-    Rung(48, 0.67, True, "resnet10", 0.25, 100e3),
-    Rung(64, 0.75, True, "resnet10", 0.25, 150e3),
-    Rung(96, 0.67, True, "resnet10", 0.5, 400e3),
-    Rung(96, 0.67, True, "resnet18", 0.5, 1e6),
-    Rung(128, 0.75, True, "resnet18", 1.0, 4e6),
-    Rung(224, 1.0, False, "resnet50", 1.0, 20e6),
+    Rung(32, 0.75, "resnet10", 0.25, 0),
+    Rung(32, 0.75, "resnet10", 0.5, 1e6),
+    Rung(32, 0.75, "resnet18", 0.5, 3e6),
+    Rung(32, 0.75, "resnet18", 1.0, 1e7),
+    Rung(48, 2 / 3, "resnet10", 0.25, 3e4),
+    Rung(64, 0.75, "resnet10", 0.25, 2e5),
+    Rung(64, 0.75, "resnet10", 0.5, 1e6),
+    Rung(96, 2 / 3, "resnet18", 0.5, 3e6),
+    Rung(128, 0.75, "resnet18", 1.0, 1e7),
+    Rung(256, 0.875, "resnet50", 1.0, 3e7),
 )
-
-
-SIZES = tuple(Rung(size, 1.0, False, "resnet18", 1.0, 100e3 * (size / 64) ** 2) for size in (64, 96, 128, 160, 224))
-"""For an encoder that is given and has a stem for large images."""
+SIZES = (64, 96, 128, 160, 224)
+"""Pixels for an encoder that is given, or comes with its weights, and has a stem for large images."""
+LARGEST_SMALL = 64  # pixels of views up to which ResNets get the stem for small images
 ENLARGED = 1.15  # times as large as the photos are; more would invent pixels
 TIMM_RATE = 1e-3  # of AdamW at a batch of BATCH
+INIT_RATE = 1e-3  # of weights that know something already
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def choose_recipe(recipe: Recipe, given: Collection[str], *, hours: float | None
         raise UserError("hours: a recipe for photos is chosen in one process; name one of `hardpair recipes` instead")
     place, seconds = pick_device(device), SHARE * 3600 * (HOURS if hours is None else hours)
     side = shorter_side(recipe.data)
+    if (only := only_size(recipe.data)) is not None and "image_size" not in given:
+        recipe, given = replace(recipe, image_size=only), {*given, "image_size"}
     images = outline_images(recipe.data, size=LEAST_SIZE).images  # of any size: they are only counted
     rungs = _possible(_for_encoder(_with_batch(recipe, given, len(images)), given), given, side)
     precision = f"{recipe.precision}, as given"
@@ -113,12 +118,13 @@ def _with_batch(recipe: Recipe, given: Collection[str], images: int) -> Recipe:
 
 
 def _for_encoder(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """How timm's models are usually trained, where the encoder is one of them."""
-    if recipe.encoder in DEPTHS:
-        return recipe
-    usual = {"optimiser": "adamw", "weight_decay": 0.05, "learning_rate": TIMM_RATE * recipe.batch_size / BATCH}
-    changed: dict[str, Any] = {name: value for name, value in usual.items() if name not in given}
-    return replace(recipe, **changed)
+    """How timm's models are usually trained, and a lower rate for weights that know something."""
+    usual: dict[str, Any] = {}
+    if recipe.encoder not in DEPTHS:
+        usual = {"optimiser": "adamw", "weight_decay": 0.05, "learning_rate": TIMM_RATE * recipe.batch_size / BATCH}
+    elif recipe.init:
+        usual = {"learning_rate": INIT_RATE * recipe.batch_size / BATCH}
+    return replace(recipe, **{name: value for name, value in usual.items() if name not in given})
 
 
 @dataclass(frozen=True)
@@ -132,18 +138,23 @@ class Candidate:
 
 
 def _possible(recipe: Recipe, given: Collection[str], side: int) -> list[Candidate]:
-    """The rungs that agree with what was given and do not enlarge the photos."""
-    encoder_given = bool({"encoder", "init"} & set(given))
-    fixed = {*given, *(("encoder", "width", "sk", "small_images") if encoder_given else ())}
-    ladder = LADDER if recipe.small_images or not encoder_given else SIZES
+    """The rungs that agree with what was given and do not enlarge the photos, from cheap to dear."""
+    if recipe.init or recipe.encoder not in DEPTHS or (not recipe.small_images and "small_images" in given):
+        ladder = [Rung(size, 1.0, recipe.encoder, recipe.width, 1e5 * (size / 64) ** 2) for size in SIZES]
+        first, fixed = SIZES[0], {*given, "encoder", "width", "small_images"}
+    else:
+        ladder, fixed = list(LADDER), {*given, *(("width",) if "encoder" in given else ())}
+        first = SMALL if side * ENLARGED < LARGE else LARGE
     found: dict[str, Candidate] = {}
-    for rung in ladder:
-        free = {name: value for name, value in dataclasses.asdict(rung).items() if name not in fixed}
-        needs = free.pop("needs")
-        if rung.image_size > side * ENLARGED and found and "image_size" not in given:
-            break
-        made = replace(recipe, **free)
-        found.setdefault(json.dumps(free), Candidate(made, needs))  # rungs that differ in fixed fields are one
+    for place, rung in enumerate(ladder):
+        fits = first <= rung.image_size <= side * ENLARGED or "image_size" in given
+        if fits or place == 0:  # the first is there for tiny photos, and when there is no time for more
+            free = {name: value for name, value in dataclasses.asdict(rung).items() if name not in fixed}
+            needs = free.pop("needs")
+            made = replace(recipe, **free)
+            if "small_images" not in fixed:
+                made = replace(made, small_images=made.view_pixels <= LARGEST_SMALL)
+            found.setdefault(json.dumps(free), Candidate(made, needs))  # rungs that differ in fixed fields are one
     return list(found.values())
 
 
@@ -161,10 +172,10 @@ def _climb(
         per_image = min(timed.values())
         seen = seconds / per_image if to_see is None else min(to_see, seconds / per_image)
         if place and (seen < rung.needs or (to_see is not None and seen < to_see)):
-            sees = (
-                f"{rung.recipe.encoder} at {rung.recipe.view_pixels} px would see {_millions(seen)} images in the time"
-            )
-            return replace(best, why=f"{sees} and needs {_millions(rung.needs)}")
+            dearer = f"{recipe.encoder} of width {recipe.width:g} at {recipe.view_pixels} px"
+            needed = max(rung.needs, to_see or 0)
+            why = f"{dearer} would see {_millions(seen)} images in the time, and needs {_millions(needed)}"
+            return replace(best, why=why)
         best = replace(rung, seconds=per_image)
     return replace(best, why="the largest choice for these photos")
 
