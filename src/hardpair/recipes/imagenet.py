@@ -240,7 +240,7 @@ LARGE_ENCODERS = (
     LargeEncoder("hnpm-paper", 50, 4, False, 375, 4.3, 8, "published: 80.3 linear (the paper)"),
     LargeEncoder("hnpm-paper", 200, 2, False, 250, 4.0, 8, "published: 81.9 linear (the paper)"),
     LargeEncoder("hnpm-paper", 152, 3, True, 795, 10.6, 8, "published: 81.3 with 10 % of the labels (the paper)"),
-    # CMC's rows had RandAugment too, which its published code does not say how to repeat.
+    # CMC's rows had stronger augmentation and another length, which no command of its codes gives.
     LargeEncoder("cmc", 50, 1, False, 47, 0.8, 8, "Table 1 has 66.2 linear, with stronger augmentation", streams=2),
     LargeEncoder("cmc", 50, 2, False, 188, 3.2, 8, "Table 2 has 70.6 linear, with stronger augmentation", streams=2),
     LargeEncoder("simclr", 50, 2, False, 94, 16.2, 32, "published: 71.7 with 10 % of the labels"),

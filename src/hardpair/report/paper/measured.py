@@ -191,8 +191,8 @@ def remarks(lines: Sequence[Line]) -> list[str]:
         if len(batches) > 1:
             words = ", ".join(f"{batch} in {' and '.join(columns)}" for batch, columns in batches.items())
             said[words].append(label(line, lines))
-    notes = [f"Batches of {words}: {'; '.join(names)}." for words, names in said.items()]
-    return [*notes, *(f"{label(line, lines)}: {_HALVES}" for line in lines if _has_halves(line))]
+    mixed = [f"Batches of {words}: {'; '.join(names)}." for words, names in said.items()]
+    return [*mixed, *(f"{label(line, lines)}: {_HALVES}" for line in lines if _has_halves(line))]
 
 
 def _has_halves(line: Line) -> bool:
