@@ -48,6 +48,8 @@ CASES = {
     "instdisc": {"negatives": 12},
     "supervised": {},
 }
+TIMM = {"vit": "test_vit", "convnext": "test_convnext"}
+"""The last word of further cases, with encoders of timm."""
 
 
 def photos() -> Images:
@@ -61,11 +63,13 @@ def photos() -> Images:
 def recipe_of(case: str, *, half: bool = False) -> Recipe:
     """Two epochs with a tiny encoder, in half precision or not."""
     width = 0.25 if case == "cmc" else 0.125
-    fields = {"image_size": SIZE, "encoder": "resnet10", "width": width, "epochs": 2, "batch_size": BATCH}
+    method, _, form = case.partition(", ")
+    shape = {"encoder": TIMM[form], "small_images": False} if form in TIMM else {"encoder": "resnet10", "width": width}
+    fields = {"image_size": SIZE, **shape, "epochs": 2, "batch_size": BATCH}
     optimiser = "lars" if case.endswith("lars") else "adam"
-    method = case.split(",")[0]
+    settings = CASES[method if form in TIMM else case]
     fields["precision"] = "bfloat16" if half else "float32"
-    return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=CASES[case], **fields)
+    return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=settings, **fields)
 
 
 def record(case: str, dtype: torch.dtype, *, shard: bool = False, half: bool = False) -> dict[str, Tensor]:

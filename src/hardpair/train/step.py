@@ -1,5 +1,6 @@
 """One step of training: rows to views to loss to new weights, on one rank or several."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -30,7 +31,6 @@ from hardpair.train.optimisers import build_optimiser, learning_rate, set_learni
 from hardpair.train.parallel import averaging_gradients, cut
 from hardpair.views import Draw
 
-SEEDS = 2**63  # that torch knows
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -195,7 +195,8 @@ class Stepper:
 
     def seed_layers(self, step: int) -> None:
         """Seed torch by (seed, step, rank): stochastic depth and dropout of a resumed run are those of the run."""
-        seed = ((self.recipe.seed << 40) + (step << 10) + distributed.rank()) % SEEDS
+        words = f"{self.recipe.seed} {step} {distributed.rank()}".encode()
+        seed = int.from_bytes(hashlib.sha256(words).digest()[:4])  # torch uses no more than these bits of a seed
         # All devices' generators, as torch.manual_seed has it, would take longer than many a layer.
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":

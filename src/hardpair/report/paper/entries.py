@@ -144,8 +144,14 @@ def _of_score(recipe: Record, score: Record) -> Iterator[Entry]:
                 )
 
 
+_NEWER: Record = {"precision": "float32", "micro_batch": 0, "zero_init": False, "decay_norms": False, "drop_path": 0.0}
+_NEWER |= {"init": "", "init_may_miss": ""}
+"""Fields that older recipes lack, with the values that those have."""
+
+
 def _variant(recipe: Record, leave_out: str | None) -> Facts:
     fields = {name: value for name, value in recipe.items() if name not in _NOT_VARIANTS}
+    fields = {name: value for name, value in fields.items() if name not in _NEWER or value != _NEWER[name]}
     chosen = {name: value for name, value in mapping(recipe.get("settings")).items() if name != leave_out}
     return tuple((one_line(name), one_line(value)) for name, value in sorted({**fields, **chosen}.items()))
 
