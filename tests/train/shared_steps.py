@@ -47,6 +47,9 @@ CASES = {
     "instdisc": {"negatives": 12},
     "supervised": {},
 }
+MICRO = ", in micro-batches"
+IN_MICRO_BATCHES = {name + MICRO: CASES[name] for name in ("cpc", "hnpm, soft", "simclr")}
+"""With batch norm, parts of a batch on several processes are other ones than on a single process."""
 
 
 def photos() -> Images:
@@ -62,8 +65,9 @@ def recipe_of(case: str) -> Recipe:
     width = 0.25 if case == "cmc" else 0.125
     fields = {"image_size": SIZE, "encoder": "resnet10", "width": width, "epochs": 2, "batch_size": BATCH}
     optimiser = "lars" if case.endswith("lars") else "adam"
-    method = case.split(",")[0]
-    return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=CASES[case], **fields)
+    fields["micro_batch"] = 3 if case.endswith(MICRO) else 0
+    method, settings = case.split(",")[0], {**CASES, **IN_MICRO_BATCHES}[case]
+    return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=settings, **fields)
 
 
 def record(case: str, dtype: torch.dtype, *, shard: bool = False) -> dict[str, Tensor]:

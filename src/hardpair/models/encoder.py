@@ -1,6 +1,7 @@
 """Encoders: ResNets of any depth and width (resnets.py), alone, as two colour streams (CMC), or on patches (CPC)."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -43,15 +44,22 @@ class Encoder(nn.Module):
         """Pooled features, float32 under autocast too."""
         return self.in_parts(self.trunk, images)
 
+    def together(self, views: list[Tensor]) -> Tensor:
+        """Features of several views, one after the other: batch norm sees all views at once, or a part of one."""
+        if 0 < self.micro_batch < len(views[0]):  # then a copy of all views would only take memory
+            return torch.cat([self(view) for view in views])
+        features: Tensor = self(torch.cat(views))
+        return features
+
     def in_parts(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Outputs of the trunk, or of a part of it, for ``micro_batch`` images at a time.
+        """Outputs of the trunk, or of a part of it, for at most ``micro_batch`` images at a time, in parts as equal.
 
         What the backward needs of a part is not kept but computed again when its turn comes, so that memory holds one
         part at a time, and the loss still sees the outputs of all. Batch norm sees a part by itself.
         """
         if not 0 < self.micro_batch < len(images):
             return to_float32(network(images))
-        parts = images.split(self.micro_batch)
+        parts = images.tensor_split(math.ceil(len(images) / self.micro_batch))
         if not torch.is_grad_enabled():
             return torch.cat([to_float32(network(part)) for part in parts])
         outputs = [checkpoint(network, part, use_reentrant=False, context_fn=self._twice) for part in parts]
@@ -65,9 +73,11 @@ class Encoder(nn.Module):
     def _unchanged_statistics(self) -> Iterator[None]:
         buffers = list(self.buffers())
         before = [buffer.clone() for buffer in buffers]
-        yield
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+        try:
+            yield
+        finally:  # the second forward ends early, by an exception, once it has what the backward needs
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
 
 
 def build_encoder(
