@@ -87,7 +87,8 @@ def time_steps(recipe: Recipe, images: Images, batch: int) -> Here:
         began = time.perf_counter()
         stepper.take(len(times) % stepper.total)
         times.append(time.perf_counter() - began)
-    seconds = statistics.median(times[1:]) * recipe.batch_size / batch
+    # The mean: what now and then disturbs a step disturbs those of the run too.
+    seconds = statistics.mean(times[1:]) * recipe.batch_size / batch
     return Here(str(device), torch.get_num_threads(), len(times) - 1, seconds)
 
 

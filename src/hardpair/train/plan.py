@@ -17,7 +17,7 @@ from hardpair.train.checkpoints import KEPT
 from hardpair.train.cost import Here, time_steps, timed_batch
 from hardpair.train.optimisers import build_optimiser
 from hardpair.train.parallel import pieces
-from hardpair.train.rehearsal import Rehearsal, rehearse
+from hardpair.train.rehearsal import rehearse
 
 MOST_FLOP = 1.5e12  # of a timed step that nobody asked for
 PROBES = (2, 4)  # micro-batches by which a fitting one is found
@@ -172,7 +172,7 @@ def make_plan(recipe: Recipe, gpus: Gpus, *, images: int | None = None, here: bo
             steps=steps,
             total=per_image * batch * steps,
         ),
-        memory=_memory(step, recipe, gpus),
+        memory=_memory(method, recipe, gpus, step.kept, step.part),
         disk=_disk(method, recipe, count),
     )
     if not plan.fits:
@@ -198,8 +198,9 @@ def _timed(plan: RunPlan, images: Images, method: Method, *, anyway: bool) -> Ru
 
 def _memory_here(plan: RunPlan, method: Method, count: int) -> float:
     """Bytes that a step of so many images takes in a single process."""
-    alone = _memory(Rehearsal(method, 0, 0, plan.memory.activations, plan.memory.part), plan.recipe, Gpus(1))
-    return alone.fixed + alone.activations * count / plan.share + alone.part * min(1, count / plan.share)
+    share = count / plan.share
+    fixed = _memory(method, plan.recipe, Gpus(1)).fixed
+    return fixed + plan.memory.activations * share + plan.memory.part * min(1, share)
 
 
 def _too_much(needed: float, free: float) -> str:
@@ -208,12 +209,12 @@ def _too_much(needed: float, free: float) -> str:
 
 def _fitting_micro_batch(plan: RunPlan, images: Images) -> int | None:
     """The largest power of two, given that what a part takes grows evenly with its size."""
-    at = {n: rehearse(replace(plan.recipe, micro_batch=n), images, plan.share) for n in PROBES if n < plan.share}
-    if len(at) < len(PROBES):
-        return None
     few, some = PROBES
-    each = (at[some].part - at[few].part) / (some - few)
-    room = plan.gpus.usable - plan.memory.fixed - at[few].kept - (at[few].part - few * each)
+    if plan.share <= some:
+        return None
+    step = rehearse(replace(plan.recipe, micro_batch=few), images, plan.share)
+    each = (step.part_of(some) - step.part) / (some - few)
+    room = plan.gpus.usable - plan.memory.fixed - step.kept - (step.part - few * each)
     most = min(int(room / each), plan.share - 1)
     return 1 << (most.bit_length() - 1) if most >= 1 else None
 
@@ -231,8 +232,7 @@ def _share(recipe: Recipe, gpus: int, images: int) -> int:
     return batch // gpus
 
 
-def _memory(step: Rehearsal, recipe: Recipe, gpus: Gpus) -> Memory:
-    method = step.method
+def _memory(method: Method, recipe: Recipe, gpus: Gpus, activations: int = 0, part: int = 0) -> Memory:
     trained, parts = _trained(method), gpus.count if gpus.shard else 1
     weights = _bytes(trained)
     # Sharded: while one piece works the next is gathered, and the gradient of the last is still to be scattered.
@@ -243,8 +243,8 @@ def _memory(step: Rehearsal, recipe: Recipe, gpus: Gpus) -> Memory:
         gradients=weights // parts,
         on_the_way=gathered if gpus.shard else weights if gpus.count > 1 else 0,
         optimiser=_bytes(_optimiser_state(trained, recipe)) // parts,
-        activations=step.kept,
-        part=step.part,
+        activations=activations,
+        part=part,
     )
 
 

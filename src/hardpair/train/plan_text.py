@@ -8,28 +8,39 @@ import torch
 
 from hardpair.machine import A100_TFLOPS
 from hardpair.text import duration, scaled, several, sides
+from hardpair.train.hours import Fitted
 from hardpair.train.plan import FREE, RunPlan, enough_gpus, most_images
 
 
-def plan_json(plan: RunPlan) -> dict[str, Any]:
+def plan_json(plan: RunPlan, fitted: Fitted | None = None) -> dict[str, Any]:
     """Every figure, in operations, bytes and seconds, and what follows from them."""
     content = dataclasses.asdict(plan)
     content["recipe"] = plan.recipe.to_json()
     content["memory"]["total"] = plan.memory.total
     content["gpus"]["tflops"] = plan.tflops
+    content["fitted"] = dataclasses.asdict(fitted) if fitted else None
     seconds = {"step": plan.step_seconds, "total": plan.seconds}
     return {**content, "seconds": seconds, "fits": plan.fits, "verdict": verdict(plan), "assumed": assumptions(plan)}
 
 
-def plan_text(plan: RunPlan) -> str:
+def plan_text(plan: RunPlan, fitted: Fitted | None = None) -> str:
     """The same to read: for which machine, a figure per line, a verdict, and what was assumed."""
     recipe, kernels = plan.recipe, " with selective kernels" * plan.recipe.sk
     encoder = f"{recipe.encoder} of width {recipe.width:g}{kernels}, {sides(recipe.image_size, recipe.view_pixels)}"
     lines = [f"{recipe.name}: {recipe.method}, {encoder}, batch {recipe.batch_size:,}, {recipe.optimiser}"]
-    lines += _machines(plan)
+    lines += [*_fitted(fitted), *_machines(plan)]
     for name, value, note in _rows(plan):
         lines += [f"  {name:38}{value:>14}  {note}".rstrip()] if value else ["", name]
     return "\n".join([*lines, "", verdict(plan), "", "assumed", *(f"  {line}" for line in assumptions(plan))])
+
+
+def _fitted(fitted: Fitted | None) -> Iterator[str]:
+    """What fits into the hours that were given, and the command to paste."""
+    if fitted is None:
+        return
+    epochs = several(fitted.epochs, "epoch")
+    yield f"in {fitted.hours:g} h {fitted.place}: {epochs}, which take {_time(fitted.seconds)}"
+    yield f"  {fitted.command}" if fitted.command else "  no command, since it does not fit: see below"
 
 
 def _machines(plan: RunPlan) -> Iterator[str]:
@@ -38,7 +49,7 @@ def _machines(plan: RunPlan) -> Iterator[str]:
     if here is not None:
         time_here = f"whole run {_time(here.step_seconds * plan.work.steps)}, {_time(here.step_seconds)} per step"
         on = f"{here.device}, {several(here.threads, 'thread')}" if here.device == "cpu" else here.device
-        yield f"on this machine ({on}): {time_here}, by the median of {several(here.steps, 'timed step')}"
+        yield f"on this machine ({on}): {time_here}, by {several(here.steps, 'timed step')}"
     elif not plan.note_here and not torch.cuda.is_available():
         yield "on this machine: --here times some steps"
     if plan.note_here:

@@ -1,8 +1,8 @@
-"""A step without memory: the method's own code on tensors that have shapes, types and a device, but no numbers."""
+"""A step without memory: the method's own code on tensors that have shapes and types, but no numbers."""
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -29,38 +29,42 @@ class Rehearsal:
     flop: int  # floating point operations of forward and backward, and of a second forward of micro-batches
     encoder_flop: int  # of one forward of the plain encoder on as many images
     kept: int  # bytes of the views and of what autograd saves for the backward
-    part: int  # bytes that it saves of one micro-batch, while that is computed again; 0 without
+    part_of: Callable[[int], int]  # bytes that it saves of so many images, while a micro-batch is computed again
+    part: int  # of the recipe's micro-batch; 0 without
 
 
 def rehearse(recipe: Recipe, images: Images, count: int) -> Rehearsal:
     """Build the recipe's method for these images and take one step with ``count`` of them.
 
-    Torch's fake tensors follow autocast as those of a CPU do, which its meta device does not.
+    Torch's meta device knows no autocast. Its fake tensors do, that of a CPU, but take twice as long.
     """
+    half = recipe.precision != "float32"
+    device, without_memory = (CPU, FakeTensorMode(allow_non_fake_inputs=True)) if half else (META, nullcontext())
     with torch.random.fork_rng(devices=[]), META:
         method = build_method(recipe, images)
         plain = fresh_encoder(recipe).eval()
     method = method.to(memory_format=torch.channels_last).train()
     few = [_few_views(method, recipe, images, n) for n in (2, 3)]
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        method, plain = method.to_empty(device=CPU), plain.to_empty(device=CPU)
-        views = [_grown(two, three, count) for two, three in zip(*few, strict=True)]
-        encoder_flop = forward_flop(plain, torch.empty(count, 3, images.size, images.size))
-        del plain
-        kept = Kept()
+    kept = Kept()
+    with without_memory:
+        method, plain = method.to_empty(device=device), plain.to_empty(device=device)
+        views = [kept.note(_grown(two, three, count, device)) for two, three in zip(*few, strict=True)]
+        encoder_flop = forward_flop(plain, torch.empty(count, 3, images.size, images.size, device=device))
         encoders = [EncoderInParts(module, kept) for module in method.modules() if isinstance(module, Encoder)]
-        for view in views:
-            kept.note(view)
         with kept.saving():
             flop = step_flop(method, views, precision=recipe.precision)
-        with autocast(recipe.precision, CPU):
-            parts = [bytes_kept for encoder in encoders for bytes_kept in encoder.parts(method)]
+
+    def part_of(most: int) -> int:
+        with without_memory, autocast(recipe.precision, device):
+            return max((encoder.part_of(most, method) for encoder in encoders), default=0)
+
     return Rehearsal(
         method=method,
         flop=flop + sum(encoder.again for encoder in encoders),
         encoder_flop=encoder_flop,
         kept=kept.bytes_besides(method),
-        part=max(parts, default=0),
+        part_of=part_of,
+        part=part_of(recipe.micro_batch),
     )
 
 
@@ -92,31 +96,29 @@ class EncoderInParts:
     def __init__(self, encoder: Encoder, kept: Kept) -> None:
         self.encoder, self.kept = encoder, kept
         self.again = 0  # operations of the second forward
-        self.calls: dict[torch.Size, tuple[Callable[[Tensor], Tensor], Tensor]] = {}
+        self.calls: dict[torch.Size, tuple[Callable[[Tensor], Tensor], Tensor]] = {}  # that were in parts
         encoder.in_parts = self  # type: ignore[method-assign]
 
     def __call__(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """What the backward needs is not kept, but for the images and the outputs."""
-        at_a_time = self.encoder.micro_batch
-        if not torch.is_grad_enabled() or not 0 < at_a_time < len(images):
+        if not torch.is_grad_enabled() or not 0 < self.encoder.micro_batch < len(images):
             return to_float32(network(images))
         self.kept.note(images)
-        self.calls[images.shape] = network, images.tensor_split(math.ceil(len(images) / at_a_time))[0]
+        self.calls[images.shape] = network, images
         with FlopCounterMode(display=False) as counter, Kept().saving():
             outputs = to_float32(network(images))
         self.again += int(counter.get_total_flops())
         return torch.cat([outputs])
 
-    def parts(self, method: nn.Module) -> list[int]:
-        """Bytes that autograd saves of the largest part of each call; its images are there anyway."""
-        found = []
-        for network, part in self.calls.values():
-            kept = Kept()
+    def part_of(self, most: int, method: nn.Module) -> int:
+        """Bytes that autograd saves of the largest part of a call, at most so many images, without these."""
+        found = [0]
+        for network, images in self.calls.values():
+            kept, part = Kept(), images.tensor_split(math.ceil(len(images) / most))[0]
             with kept.saving():
-                outputs = network(part)
+                network(part)
             found.append(kept.bytes_besides(method, part))
-            del outputs
-        return found
+        return max(found)
 
 
 def _few_views(method: Method, recipe: Recipe, images: Images, count: int) -> list[Tensor]:
@@ -125,12 +127,12 @@ def _few_views(method: Method, recipe: Recipe, images: Images, count: int) -> li
     return method.views(images.batch(rows), recipe_draw(recipe, 0, torch.arange(count), rows))
 
 
-def _grown(two: Tensor, three: Tensor, count: int) -> Tensor:
+def _grown(two: Tensor, three: Tensor, count: int, device: torch.device) -> Tensor:
     """A side that differs between two images and three grows with their number."""
     shape = [a + (b - a) * (count - 2) for a, b in zip(two.shape, three.shape, strict=True)]
     last = two.ndim == 4 and two.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if last else torch.contiguous_format
-    return torch.empty(shape, dtype=two.dtype, memory_format=layout)
+    return torch.empty(shape, dtype=two.dtype, device=device, memory_format=layout)
 
 
 def _storage_id(tensor: Tensor) -> int:
