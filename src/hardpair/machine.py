@@ -1,11 +1,14 @@
 """What is settled with the machine before anything is computed: threads, and what becomes of freed memory."""
 
 import ctypes
+import math
 import sys
+from pathlib import Path
 
 from hardpair.errors import UserError
 
-A100_TFLOPS = 22.0  # sustained by each of eight with ResNet-50, a seventh of its peak (docs/explanation/scale.md)
+A100_TFLOPS = {"float32": 22.0, "bfloat16": 50.0}
+"""What each of eight sustains with ResNet-50, a seventh and a sixth of its peak (docs/explanation/scale.md)."""
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt's names for them, in malloc.h
 NEVER = -1
 LARGE = 1 << 30  # bytes; what is larger still goes back to the system at once
@@ -33,3 +36,12 @@ def keep_freed_memory() -> bool:
         return False
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     return set_option is not None and all([set_option(TRIM_THRESHOLD, NEVER), set_option(MMAP_THRESHOLD, LARGE)])
+
+
+def free_memory() -> float:
+    """Bytes of memory that a process can still have; infinite where nobody says."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return math.inf
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), math.inf)

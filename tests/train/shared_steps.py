@@ -50,6 +50,9 @@ CASES = {
 }
 TIMM = {"vit": "test_vit", "convnext": "test_convnext"}
 """The last word of further cases, with encoders of timm."""
+MICRO = ", in micro-batches"
+IN_MICRO_BATCHES = {name + MICRO: CASES[name] for name in ("cpc", "hnpm, soft", "simclr")}
+"""With batch norm, parts of a batch on several processes are other ones than on a single process."""
 
 
 def photos() -> Images:
@@ -67,8 +70,9 @@ def recipe_of(case: str, *, half: bool = False) -> Recipe:
     shape = {"encoder": TIMM[form], "small_images": False} if form in TIMM else {"encoder": "resnet10", "width": width}
     fields = {"image_size": SIZE, **shape, "epochs": 2, "batch_size": BATCH}
     optimiser = "lars" if case.endswith("lars") else "adam"
-    settings = CASES[method if form in TIMM else case]
     fields["precision"] = "bfloat16" if half else "float32"
+    fields["micro_batch"] = 3 if case.endswith(MICRO) else 0
+    settings = {**CASES, **IN_MICRO_BATCHES}[method if form in TIMM else case]
     return Recipe(name="small", method=method, optimiser=optimiser, learning_rate=0.01, settings=settings, **fields)
 
 

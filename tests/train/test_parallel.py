@@ -9,7 +9,7 @@ import pytest
 import shared_steps
 import torch
 from safetensors.torch import load_file
-from shared_steps import CASES, record
+from shared_steps import CASES, IN_MICRO_BATCHES, record
 from together import together
 from torch import Tensor, nn
 
@@ -62,6 +62,21 @@ def test_nearly_the_same_in_single_precision(count, tmp_path):
         for name, value in ours.items():
             if name.startswith(("gradient/", "mean/")):
                 assert distance(theirs[name], value) <= 1e-5, f"{case}: {name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", [False, True], ids=["whole", "cut"])
+def test_in_micro_batches(shard, tmp_path):
+    """All processes have the same in the end (shared_steps.save), and without batch norm what a single one has."""
+    together(2, shared_steps.main, tmp_path, "double", tuple(IN_MICRO_BATCHES), shard)
+    for case in IN_MICRO_BATCHES:
+        theirs = load_file(tmp_path / f"{case}.safetensors")
+        assert all(value.isfinite().all() for value in theirs.values()), case
+        if case.startswith("cpc"):
+            for ours in (record(case, torch.float64), record("cpc", torch.float64)):
+                assert theirs.keys() == ours.keys()
+                for name, value in ours.items():
+                    assert distance(theirs[name], value) <= limit(case, name), f"{case}: {name}"
 
 
 def limit(case: str, name: str) -> float:

@@ -13,6 +13,7 @@ import torch
 from hardpair import METHODS
 from hardpair.data import open_images
 from hardpair.errors import UserError
+from hardpair.precision import autocast
 from hardpair.recipes import Recipe, find_recipe
 from hardpair.train import cost, pretrain
 from hardpair.train.checkpoints import save_checkpoint
@@ -69,9 +70,14 @@ def test_a_plan_foretells_a_real_step(photos, method):
 
 
 def kept_by_a_real_step(method, recipe, photos):
-    """Told apart by their addresses, which real memory has."""
+    """Views, and what autograd saves; micro-batches keep their images and outputs."""
     rows = torch.arange(recipe.batch_size)
     views = method.views(photos.batch(rows), Draw(0, 0, rows, rows=rows, size=recipe.view_pixels))
+    return kept_by(lambda: method(views)["loss"], method, recipe, counted=views)
+
+
+def kept_by(forward, method, recipe, *, counted=(), besides=()):
+    """Told apart by their addresses, which real memory has."""
     sizes = {}
 
     def note(tensor):
@@ -79,13 +85,44 @@ def kept_by_a_real_step(method, recipe, photos):
         sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    for view in views:
+    for view in counted:
         note(view)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss = method(views)["loss"]
-    own = {t.untyped_storage().data_ptr() for t in [*method.parameters(), *method.buffers()]}
-    assert loss.requires_grad  # the graph, and so every address, is still in use
+    with (
+        torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor),
+        autocast(recipe.precision, torch.device("cpu")),
+    ):
+        outputs = forward()
+    own = {t.untyped_storage().data_ptr() for t in [*method.parameters(), *method.buffers(), *besides]}
+    assert outputs.requires_grad  # the graph, and so every address, is still in use
     return sum(size for place, size in sizes.items() if place not in own)
+
+
+@pytest.mark.parametrize(
+    ("method", "precision", "micro_batch"),
+    [
+        ("simclr", "float32", 4),
+        ("simclr", "bfloat16", 0),
+        ("hnpm", "bfloat16", 4),
+        *(
+            pytest.param(name, precision, micro_batch, marks=pytest.mark.slow)
+            for name in [*METHODS, "supervised"]
+            for precision, micro_batch in (("float32", 4), ("bfloat16", 0), ("bfloat16", 4))
+            if name not in ("simclr", "hnpm")
+        ),
+    ],
+)
+def test_a_plan_foretells_a_real_step_in_parts_and_in_half_precision(photos, method, precision, micro_batch):
+    recipe = small(method, precision=precision, micro_batch=micro_batch)
+    real, plan = build_method(recipe, photos).to(memory_format=torch.channels_last), make_plan(recipe, Gpus(1))
+    # As above; and fake tensors take statistics of batch norm for bfloat16, which are float32.
+    near = 0.03 if method == "cpc" else 0.01 if precision == "bfloat16" else 0
+    assert plan.memory.activations == pytest.approx(kept_by_a_real_step(real, recipe, photos), rel=near)
+    size = recipe.image_size if method == "cpc" else recipe.view_pixels
+    part = torch.randn(micro_batch, 3, size, size).to(memory_format=torch.channels_last)
+    found = kept_by(lambda: real.encoder.trunk(part), real, recipe, besides=[part]) if micro_batch else 0
+    assert plan.memory.part == pytest.approx(found, rel=near)
+    assert plan.work.forward_equivalents == pytest.approx(forward_equivalents(recipe, photos), rel=1e-9)
+    assert ("at a time" in plan_text(plan)) == bool(micro_batch)
 
 
 def test_checkpoints_of_a_real_run(tmp_path):
@@ -198,13 +235,13 @@ def test_the_title_says_how_large_views_are(view_size, size):
     assert title == f"demo/simclr: simclr, resnet10 of width 0.25, {size}, batch 16, adam"
 
 
-def test_the_second_line_says_for_which_machine_and_what_this_one_is(monkeypatch):
+def test_first_this_machine_then_the_one_that_is_planned_for(monkeypatch):
     plan = make_plan(small("simclr"), Gpus(2))
     for gpu_here in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda found=gpu_here: found)
-        line = plan_text(plan).splitlines()[1]
-        assert "2 GPUs like an A100, 22 TFLOPS and 80.0 GB" in line
-        assert ("no GPU" in line and "--here" in line) != gpu_here
+        here, planned = plan_text(plan).splitlines()[1 - gpu_here : 3 - gpu_here]
+        assert planned == "planned for 2 GPUs like an A100, 22 TFLOPS and 80.0 GB each"
+        assert (here == "on this machine: --here times some steps") != gpu_here
 
 
 def test_steps_timed_on_this_machine(monkeypatch):
@@ -215,7 +252,7 @@ def test_steps_timed_on_this_machine(monkeypatch):
     monkeypatch.setattr(cost, "HERE_FLOP", 8 * whole.work.step_per_image)  # too much for its batch of 16
     half = make_plan(recipe, Gpus(1), here=True)
     for plan in (whole, half):
-        assert plan.here.device in plan_text(plan).splitlines()[2]
+        assert plan.here.device in plan_text(plan).splitlines()[1]
         assert plan.here.steps >= 2
         assert json.loads(json.dumps(plan_json(plan)))["here"]["step_seconds"] == plan.here.step_seconds
     assert 0.2 < half.here.step_seconds / whole.here.step_seconds < 10  # for the recipe's batch, both

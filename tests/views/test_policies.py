@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torchvision.transforms.v2 import functional as tv
 
 from hardpair.pixels import MEAN, STD
-from hardpair.views import POLICIES, Draw, Policy, augmented_view, plain_view, two_views
+from hardpair.views import POLICIES, Draw, Policy, augmented_view, parameters, plain_view, two_views, view
 from hardpair.views.parameters import crop_boxes, draw_parameters
 from hardpair.views.view import batched_view
 
@@ -189,3 +189,15 @@ def test_numbers_shared_by_a_step_do_not_depend_on_the_batch():
     assert numbers.shape == (5,)
     assert torch.equal(numbers, Draw(1, 2, torch.arange(6, 9)).shared("negatives", 5))
     assert not torch.equal(numbers, Draw(1, 3, torch.arange(12)).shared("negatives", 5))
+
+
+@pytest.mark.parametrize(("policy", "scopes"), [("infomin", ("",)), ("simclr", ("first", "second")), ("paper", ("",))])
+def test_a_large_batch_is_made_in_parts(monkeypatch, policy, scopes):
+    """The same views, by operations on batches, whatever the number of images that these see at once."""
+    monkeypatch.setattr(parameters, "HAS_NUMBA", False)
+    draw = Draw(7, 3, torch.arange(12), size=12).within(*scopes)
+    whole = augmented_view(images(), POLICIES[policy], draw)
+    monkeypatch.setattr(view, "TOGETHER", 5)
+    parts = augmented_view(images(), POLICIES[policy], draw)
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-5)
+    assert parts.stride() == whole.stride()

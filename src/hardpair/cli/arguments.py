@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import tyro
@@ -64,7 +64,7 @@ def _hint(name: str, known: Sequence[str]) -> str:
 
 def spelled_out(kind: Any, arguments: Sequence[str]) -> list[str]:
     """--x and --no-x as tyro wants them where nothing said is a third choice (``bool | None``): --x True, --x False."""
-    flags = [f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(kind) if field.type == bool | None]
+    flags = [f"--{field.name.replace('_', '-')}" for field in _fields(kind) if field.type == bool | None]
     meaning = {**{flag: (flag, "True") for flag in flags}, **{f"--no-{flag[2:]}": (flag, "False") for flag in flags}}
     words: list[str] = []
     for word, after in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
@@ -81,8 +81,13 @@ def message_in_box(box: str) -> str:
 
 def options(kind: Any) -> list[str]:
     """Every option a (nested) dataclass stands for."""
-    names = []
+    return [f"--{field.name.replace('_', '-')}" for field in _fields(kind)]
+
+
+def _fields(kind: Any) -> Iterator[dataclasses.Field[Any]]:
+    """Those of a dataclass, and of the dataclasses that are its fields."""
     for field in dataclasses.fields(kind):
-        nested = dataclasses.is_dataclass(field.type)
-        names += options(field.type) if nested else [f"--{field.name.replace('_', '-')}"]
-    return names
+        if dataclasses.is_dataclass(field.type):
+            yield from _fields(field.type)
+        else:
+            yield field

@@ -1,6 +1,7 @@
 """A recipe from the command line: a name, then any field of the recipe or setting of its method."""
 
 import dataclasses
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -26,9 +27,19 @@ BASIC = ("data", "hours", "image_size", "epochs", "run", "resume")
 
 def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: str) -> tuple[Recipe, T]:
     """The recipe that ``[RECIPE] [--field value …]`` describes, and the verb's own options, an instance of ``kind``."""
-    named = bool(arguments) and not arguments[0].startswith("-")
-    own_photos = bool({"data", "hours"} & given_names(arguments))
-    name, rest = (arguments[0], arguments[1:]) if named else (OWN_PHOTOS if own_photos else "demo", arguments)
+    _, recipe, rest = _named(arguments)
+    parsed = vars(parse(_command(recipe, kind, verb, purpose), rest, f"hardpair {verb} [RECIPE]"))
+    settings = dataclasses.asdict(part) if (part := parsed.pop(f"{recipe.method}_settings", None)) else {}
+    values = {name: value for part in parsed.values() for name, value in vars(part).items()}
+    fields = {field.name: values.pop(field.name) for field in _recipe_fields()}
+    return dataclasses.replace(recipe, **fields, settings=settings), kind(**values)
+
+
+def _named(arguments: Sequence[str]) -> tuple[str, Recipe, list[str]]:
+    """The name that was typed, its recipe with the method that was given, and the other words."""
+    typed = bool(arguments) and not arguments[0].startswith("-")
+    usual = OWN_PHOTOS if {"data", "hours"} & given_names(arguments) else "demo"
+    name, rest = (arguments[0], list(arguments[1:])) if typed else (usual, list(arguments))
     if given := _given(rest, "--method"):  # FILE.py:CLASS becomes CLASS, which METHODS then has
         method = resolve_method(given)
         rest = [word.replace(given, method) if word in (given, f"--method={given}") else word for word in rest]
@@ -40,11 +51,28 @@ def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: st
         recipe = with_init(recipe, init)
     if encoder := _given(rest, "--encoder"):
         recipe = with_encoder(recipe, encoder)
-    parsed = vars(parse(_command(recipe, kind, verb, purpose), rest, f"hardpair {verb} [RECIPE]"))
-    settings = dataclasses.asdict(part) if (part := parsed.pop(f"{recipe.method}_settings", None)) else {}
-    values = {name: value for part in parsed.values() for name, value in vars(part).items()}
-    fields = {field.name: values.pop(field.name) for field in _recipe_fields()}
-    return dataclasses.replace(recipe, **fields, settings=settings), kind(**values)
+    return name, recipe, rest
+
+
+def pretrain_command(arguments: Sequence[str], recipe: Recipe, *, processes: int = 1, shard: bool = False) -> str:
+    """The command that trains this recipe, which these arguments, and perhaps more epochs or fewer, describe."""
+    name, base, _ = _named(arguments)
+    start = ["hardpair"] if processes == 1 else ["torchrun", "--nproc-per-node", str(processes), "-m", "hardpair", "--"]
+    words = [*start, "pretrain", name]
+    if method := _given(arguments, "--method"):
+        words += ["--method", method]
+    theirs, before = ({**r.to_json(), **r.to_json()["settings"]} for r in (recipe, base))
+    for field in [*(field.name for field in _recipe_fields()), *method_settings(recipe.method)]:
+        if field != "epochs" and theirs[field] != before[field]:
+            words += _option(field, theirs[field])
+    return shlex.join([*words, *["--shard"] * shard, *_option("epochs", recipe.epochs)])
+
+
+def _option(field: str, value: object) -> list[str]:
+    name = field.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    return [f"--{name}", str(value)]
 
 
 def given_names(arguments: Sequence[str]) -> set[str]:

@@ -8,7 +8,6 @@ Loss:    NT-Xent, -log softmax of cosine / temperature over the 2 N - 1 other vi
 Differs: crops are bilinear, brightness multiplies, and images are normalised by ImageNet's mean and deviation.
 """
 
-import torch
 from torch import Tensor
 
 from hardpair.errors import require_range
@@ -50,7 +49,7 @@ class SimCLR(Method):
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """NT-Xent of the two views' outputs."""
-        features = self.encoder(torch.cat(views))  # (2N, F): batch norm sees both views together
+        features = self.encoder.together(views)  # (2N, F): batch norm sees both views together
         first, second = self.head(features).chunk(2)  # (N, D) each
         loss = nt_xent(first, second, temperature=self.temperature)
         return {"loss": loss, "features": features[: len(first)].detach()}

@@ -8,7 +8,6 @@ Loss:    NT-Xent, as SimCLR.
 Differs: as SimCLR; without the optional memory of keys (about a point in the paper, not in the released code).
 """
 
-import torch
 from torch import Tensor, nn
 
 from hardpair.errors import require_range
@@ -51,7 +50,7 @@ class SimCLRv2(Method):
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """NT-Xent of the two views' outputs."""
-        features = self.encoder(torch.cat(views))  # (2N, F)
+        features = self.encoder.together(views)  # (2N, F)
         first, second = self.head(features).chunk(2)  # (N, D) each
         loss = nt_xent(first, second, temperature=self.temperature)
         return {"loss": loss, "features": features[: len(first)].detach()}

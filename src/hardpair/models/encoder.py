@@ -4,6 +4,7 @@ And any timm model by its name there (timm_encoders.py).
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -67,15 +68,22 @@ class Encoder(nn.Module):
         """The view size nearest to so many pixels that patches divide."""
         return max(1, round(pixels / self.patch_side)) * self.patch_side
 
+    def together(self, views: list[Tensor]) -> Tensor:
+        """Features of several views, one after the other: batch norm sees all views at once, or a part of one."""
+        if 0 < self.micro_batch < len(views[0]):  # then a copy of all views would only take memory
+            return torch.cat([self(view) for view in views])
+        features: Tensor = self(torch.cat(views))
+        return features
+
     def in_parts(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Outputs of the trunk, or of a part of it, for ``micro_batch`` images at a time.
+        """Outputs of the trunk, or of a part of it, for at most ``micro_batch`` images at a time, in parts as equal.
 
         What the backward needs of a part is not kept but computed again when its turn comes, so that memory holds one
         part at a time, and the loss still sees the outputs of all. Batch norm sees a part by itself.
         """
         if not 0 < self.micro_batch < len(images):
             return to_float32(network(images))
-        parts = images.split(self.micro_batch)
+        parts = images.tensor_split(math.ceil(len(images) / self.micro_batch))
         if not torch.is_grad_enabled():
             return torch.cat([to_float32(network(part)) for part in parts])
         outputs = [checkpoint(network, part, use_reentrant=False, context_fn=self._twice) for part in parts]
@@ -89,9 +97,11 @@ class Encoder(nn.Module):
     def _unchanged_statistics(self) -> Iterator[None]:
         buffers = list(self.buffers())
         before = [buffer.clone() for buffer in buffers]
-        yield
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+        try:
+            yield
+        finally:  # the second forward ends early, by an exception, once it has what the backward needs
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
 
 
 def _renormalisation(settings: dict[str, Any]) -> tuple[Tensor | None, Tensor | None]:

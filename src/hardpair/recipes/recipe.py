@@ -43,7 +43,7 @@ class Recipe:
         epochs: passes over the images.
         batch_size: images per step (global batch size).
         micro_batch: images that encoders see at a time, to fit a large batch into memory; 0 means all of them. The loss
-            is still that of the whole batch.
+            is still that of the whole batch, but batch norms of encoders see so many images by themselves.
         precision: arithmetic of encoders and heads; losses, statistics, averages and the optimiser stay in float32.
             "auto" takes bfloat16 where the hardware has it and a timed check finds it faster, and recipe.json says
             which it was.

@@ -165,11 +165,13 @@ class Stepper:
         _copy(self.statistics, self.statistics_before)
         views = self.method.views(images, self.draw(step, rows))
         self.seed_layers(step)
+        del images  # of a large batch they are many, and so are the views
         with autocast(self.recipe.precision, self.device):
             outputs = self.forward(views)
         if missing := {"loss", "features"} - outputs.keys():
             raise UserError(f"{self.recipe.method}: forward must return {' and '.join(sorted(missing))} (see Method)")
         outputs["loss"].backward()
+        del views
         norm = nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
         outputs["gradient_norm"] = distributed.full_tensor(norm)
         loss, length = torch.stack([outputs["loss"].detach(), outputs["gradient_norm"]]).tolist()  # the one wait

@@ -6,6 +6,7 @@ Views have two forms: operations on the whole batch, on any device (batched.py),
 
 import threading
 from collections.abc import Callable
+from dataclasses import fields, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from hardpair.views.policies import POLICIES, Policy
 from hardpair.views.randaugment import randaugment
 
 COMPILE_NOTICE_SECONDS = 1.5
+TOGETHER = 256  # images that operations on batches see at once: what they need on the way is several times their views
 
 
 def plain_view(images: Tensor, size: int = 0) -> Tensor:
@@ -41,7 +43,20 @@ def augmented_view(images: Tensor, policy: Policy, draw: Draw) -> Tensor:
         from hardpair.views.kernels import kernel_view  # here, since numba takes a second to import
 
         return kernel_view(images, policy, chosen, out)
-    return batched_view(images, policy, draw, chosen, out)
+    if len(images) <= TOGETHER:
+        return batched_view(images, policy, draw, chosen, out)
+    return _in_parts(images, policy, draw, chosen, out)
+
+
+def _in_parts(images: Tensor, policy: Policy, draw: Draw, chosen: ViewParameters, out: int) -> Tensor:
+    """The same views, in memory for hardly more than themselves."""
+    places = torch.arange(len(draw.scopes) * len(images), device=images.device).view(-1, len(images))  # (K, N)
+    views = torch.empty(places.numel(), 3, out, out, device=images.device, memory_format=torch.channels_last)
+    for some in torch.arange(len(images), device=images.device).split(TOGETHER):
+        rows, part = places[:, some].flatten(), replace(draw, positions=draw.positions[some])
+        own = ViewParameters(*(getattr(chosen, field.name)[rows] for field in fields(chosen)))
+        views[rows] = batched_view(images[some], policy, part, own, out)
+    return views
 
 
 def batched_view(images: Tensor, policy: Policy, draw: Draw, chosen: ViewParameters, out: int) -> Tensor:
