@@ -26,6 +26,7 @@ from hardpair.models import load_encoder
 from hardpair.precision import Precision, fastest
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import (
+    CHOSEN,
     OWN_PHOTOS,
     Recipe,
     check_field,
@@ -41,8 +42,6 @@ from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
 _FIELDS = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings"}
-CHOSEN = {"image_size", "view_size", "small_images", "encoder", "width", "batch_size", "learning_rate", "epochs"}
-"""What a recipe for photos chooses, but for the precision."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """`hardpair plan`: what a training will need."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hardpair.cli.recipe_arguments import parse_recipe, pretrain_command
+from hardpair.cli.recipe_arguments import given_names, parse_recipe, pretrain_command
 from hardpair.machine import prepare_to_compute
+from hardpair.recipes import CHOSEN, OWN_PHOTOS
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,14 @@ def main(arguments: Sequence[str]) -> int:
     from hardpair.train.plan import Gpus, make_plan
     from hardpair.train.plan_text import plan_json, plan_text
 
+    if recipe.name == OWN_PHOTOS:
+        from hardpair.train import choose_recipe
+
+        prepare_to_compute(threads=0)
+        if not given_names(arguments) >= CHOSEN:
+            choice = choose_recipe(recipe, given_names(arguments), hours=options.hours, device="auto")
+            recipe = choice.recipe
+            print("\n".join(choice.reasons), "\n", sep="", file=sys.stderr if options.json else sys.stdout)
     here = True if options.hours is not None and options.gpus is None else options.here
     if here is not False:
         prepare_to_compute(threads=0)

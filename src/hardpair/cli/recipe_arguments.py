@@ -9,6 +9,7 @@ from hardpair.cli.arguments import parse
 from hardpair.errors import UserError
 from hardpair.methods import METHODS, resolve_method
 from hardpair.recipes import (
+    CHOSEN,
     FAMILIES,
     OWN_PHOTOS,
     Recipe,
@@ -63,7 +64,8 @@ def pretrain_command(arguments: Sequence[str], recipe: Recipe, *, processes: int
         words += ["--method", method]
     theirs, before = ({**r.to_json(), **r.to_json()["settings"]} for r in (recipe, base))
     for field in [*(field.name for field in _recipe_fields()), *method_settings(recipe.method)]:
-        if field != "epochs" and theirs[field] != before[field]:
+        chosen = name == OWN_PHOTOS and field in CHOSEN  # else pretrain would choose once more
+        if field != "epochs" and (chosen or theirs[field] != before[field]):
             words += _option(field, theirs[field])
     return shlex.join([*words, *["--shard"] * shard, *_option("epochs", recipe.epochs)])
 

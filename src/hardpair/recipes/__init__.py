@@ -18,6 +18,8 @@ from hardpair.recipes.recipe import SUPERVISED, Recipe, Setting, check_field, me
 FAMILIES: dict[str, ModuleType] = {"demo": demo, "cifar10": cifar10, "imagenet": imagenet}
 OWN_PHOTOS = "photos"
 """The recipe of which train/own_photos.py chooses what was not given."""
+CHOSEN = {"image_size", "view_size", "small_images", "encoder", "width", "batch_size", "learning_rate", "epochs"}
+"""What it chooses, but for the precision."""
 _FUNCTIONS: dict[str, Callable[[], Recipe]] = {
     "paper": demo.paper,
     OWN_PHOTOS: photos.photos,
@@ -111,6 +113,7 @@ def list_recipes() -> list[str]:
 
 
 __all__ = [
+    "CHOSEN",
     "FAMILIES",
     "OWN_PHOTOS",
     "RECIPES",
