@@ -48,10 +48,10 @@ LADDER = (
     Rung(32, 0.75, "resnet10", 0.5, 1e6),
     Rung(32, 0.75, "resnet18", 0.5, 3e6),
     Rung(32, 0.75, "resnet18", 1.0, 1e7),
-    Rung(48, 2 / 3, "resnet10", 0.25, 3e4),
+    Rung(48, 0.67, "resnet10", 0.25, 3e4),
     Rung(64, 0.75, "resnet10", 0.25, 2e5),
     Rung(64, 0.75, "resnet10", 0.5, 1e6),
-    Rung(96, 2 / 3, "resnet18", 0.5, 3e6),
+    Rung(96, 0.67, "resnet18", 0.5, 3e6),
     Rung(128, 0.75, "resnet18", 1.0, 1e7),
     Rung(256, 0.875, "resnet50", 1.0, 3e7),
 )
