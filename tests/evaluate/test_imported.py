@@ -184,6 +184,6 @@ class TestPrecision:
         assert "--precision" not in second
         page = (run / "report.html").read_text(encoding="utf-8")
         assert page.count(", in bfloat16.") == 1
-        assert summary_table(run).count("knn k=200 bfloat16") == 1
+        assert summary_table(run).count("knn k=200 bfloat16") == 2  # top-1 and top-5
         assert run_verb([first[1], str(run), *first[3:]]) == 0
         assert scores(run)[2] == scores(run)[0]
