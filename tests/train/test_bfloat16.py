@@ -94,7 +94,7 @@ def test_two_processes_are_one_up_to_rounding(tmp_path):
         theirs, ours = load_file(tmp_path / f"{case}.safetensors"), record(case, torch.float32, half=True)
         exact = record(case, torch.float32)
         assert theirs.keys() == ours.keys()
-        assert theirs["mean/loss"].item() == pytest.approx(ours["mean/loss"].item(), rel=0.02, abs=0.02)
+        assert theirs["mean/loss"].item() == pytest.approx(ours["mean/loss"].item(), rel=0.05, abs=0.05)
         norms = [_norm_of_difference(a, b) for a, b in ((theirs, ours), (ours, exact))]
         assert 0 < norms[1] < 0.5, case  # rounded, and still the same gradient
         assert norms[0] < 2 * norms[1], case

@@ -166,9 +166,9 @@ def _parse(line: str) -> Record | None:
 
 
 def _latest(scores: list[Record]) -> list[Record]:
-    """One score for each protocol, settings and data: the last one written."""
+    """One score for each protocol, settings, data and precision: the last one written."""
     kept: dict[str, Record] = {}
     for score in scores:
-        identity = [score.get("protocol"), score.get("settings"), score.get("data")]
+        identity = [score.get("protocol"), score.get("settings"), score.get("data"), score.get("precision")]
         kept[json.dumps(identity, sort_keys=True)] = score
     return list(kept.values())

@@ -125,7 +125,8 @@ def _where(score: Record) -> str:
     test = images_of(score, "test")
     images = f", {count(test['images'])} images" if "images" in test else ""
     classes = f" of {count(score['classes'])} classes" if images and numeric(score.get("classes")) else ""
-    return f"Tested on {test['name']}{images}{classes}." if "name" in test else ""
+    rounded = f", in {plain(score['precision'])}" if "precision" in score else ""
+    return f"Tested on {test['name']}{images}{classes}{rounded}." if "name" in test else ""
 
 
 def _settings(score: Record, run: RunFiles) -> str:
@@ -197,7 +198,12 @@ def summary_table(run: Path) -> str:
 def _rows(score: Record) -> list[tuple[str, ...]]:
     settings = mapping(score.get("settings"))
     share, k = numeric(settings.get("labels")), numeric(settings.get("k"))
-    words = (settings.get("form"), None if share is None else f"{100 * share:g} %", None if k is None else f"k={k:g}")
+    words = (
+        settings.get("form"),
+        None if share is None else f"{100 * share:g} %",
+        None if k is None else f"k={k:g}",
+        plain(score["precision"]) if "precision" in score else None,
+    )
     protocol = " ".join(str(word) for word in (score.get("protocol", "?"), *words) if word)
     tested = str(images_of(score, "test").get("name", "?"))
     control = mapping(score.get("control"))
