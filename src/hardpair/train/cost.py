@@ -126,13 +126,13 @@ def time_steps(recipe: Recipe, images: Images, flop_per_image: float) -> Here:
     """Real steps on this machine, after one to warm up; of a smaller batch where one of the recipe's takes too long."""
     device, batch = pick_device("auto"), min(recipe.batch_size, max(2, int(HERE_FLOP / flop_per_image)))
     precision = fastest(device) if recipe.precision == "auto" else recipe.precision
-    with torch.random.fork_rng(devices=[]):
-        stepper = Stepper(replace(recipe, batch_size=batch, precision=precision), images, device)
-    stepper.method.train()
     times: list[float] = []
-    while len(times) < 3 or sum(times[1:]) < HERE_SECONDS:
-        began = time.perf_counter()
-        stepper.take(len(times) % stepper.total)
-        times.append(time.perf_counter() - began)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        stepper = Stepper(replace(recipe, batch_size=batch, precision=precision), images, device)
+        stepper.method.train()
+        while len(times) < 3 or sum(times[1:]) < HERE_SECONDS:
+            began = time.perf_counter()
+            stepper.take(len(times) % stepper.total)
+            times.append(time.perf_counter() - began)
     seconds = statistics.median(times[1:]) * recipe.batch_size / batch
     return Here(str(device), torch.get_num_threads(), len(times) - 1, seconds)
