@@ -9,40 +9,39 @@ from hardpair.precision import allow_tf32, autocast, fastest, full_precision, ha
 from hardpair.train import parallel
 
 CPU = torch.device("cpu")
-MATMUL = torch.backends.cuda.matmul
 
 
 @pytest.fixture(autouse=True)
 def _tf32_as_before():
-    before = MATMUL.fp32_precision, torch.backends.cudnn.conv.fp32_precision
+    before = torch.get_float32_matmul_precision()
     yield
-    MATMUL.fp32_precision, torch.backends.cudnn.conv.fp32_precision = before
+    torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.parametrize("before", ["none", "tf32", "ieee"])
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
 def test_full_precision_is_for_the_block_alone(before):
-    MATMUL.fp32_precision = before
+    torch.set_float32_matmul_precision(before)
     with torch.autocast("cpu", torch.bfloat16):
         with full_precision(CPU):
-            assert MATMUL.fp32_precision == "ieee"
+            assert torch.get_float32_matmul_precision() == "highest"
             assert not torch.is_autocast_enabled("cpu")
         assert torch.is_autocast_enabled("cpu")
-        assert MATMUL.fp32_precision == before
+        assert torch.get_float32_matmul_precision() == before
 
 
 def test_full_precision_ends_with_an_error_too():
-    MATMUL.fp32_precision = "tf32"
+    allow_tf32()
 
     @in_full_precision
     def loss(a):
-        assert MATMUL.fp32_precision == "ieee"
+        assert torch.get_float32_matmul_precision() == "highest"
         raise ZeroDivisionError
 
     with torch.autocast("cpu", torch.bfloat16):
         with pytest.raises(ZeroDivisionError):
             loss(torch.zeros(1))
         assert torch.is_autocast_enabled("cpu")
-    assert MATMUL.fp32_precision == "tf32"
+    assert torch.get_float32_matmul_precision() == "high"
 
 
 def test_full_precision_takes_any_device():
@@ -117,10 +116,11 @@ def test_gpus_may_use_tf32_and_only_they_are_told(monkeypatch):
 
 def test_tf32_is_for_networks_and_not_for_losses():
     allow_tf32()
-    assert (MATMUL.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("tf32", "tf32")
+    assert torch.get_float32_matmul_precision() == "high"
+    assert torch.backends.cuda.matmul.allow_tf32
     with full_precision(CPU):
-        assert MATMUL.fp32_precision == "ieee"
-    assert MATMUL.fp32_precision == "tf32"
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "high"
 
 
 def test_wider_types_stay():

@@ -25,14 +25,13 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 def full_precision(device: torch.device) -> Iterator[None]:
     """Around losses and distances: neither autocast nor TF32, whose rounding cannot tell near pairs apart."""
     known = torch.amp.is_autocast_available(device.type)
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
     try:
         with torch.autocast(device.type, enabled=False) if known else nullcontext():
             yield
     finally:
-        matmul.fp32_precision = before
+        torch.set_float32_matmul_precision(before)
 
 
 def in_full_precision(loss: Callable[P, T]) -> Callable[P, T]:
@@ -54,9 +53,11 @@ def to_float32(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def allow_tf32() -> None:
-    """Let GPUs multiply float32 with TF32's 10 bits of mantissa: several times as fast, and enough for networks."""
-    torch.backends.cuda.matmul.fp32_precision = "tf32"
-    torch.backends.cudnn.conv.fp32_precision = "tf32"  # type: ignore[attr-defined]  # torch has it, its types do not
+    """Let GPUs multiply float32 with TF32's 10 bits of mantissa: several times as fast, and enough for networks.
+
+    Convolutions may do so anyway.
+    """
+    torch.set_float32_matmul_precision("high")
 
 
 def has_bfloat16(device: torch.device) -> bool:

@@ -53,14 +53,14 @@ def _timed(
     """The best of a few steps of each precision, in turns, after one of each to warm up."""
     batch = min(batch, recipe.batch_size)
     few = dataclasses.replace(recipe, batch_size=batch, precision=precisions[0])
+    times: dict[Precision, list[float]] = {name: [] for name in precisions}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         stepper = Stepper(few, images, device)
-    stepper.method.train()
-    times: dict[Precision, list[float]] = {name: [] for name in precisions}
-    for turn in range(TURNS + 1):
-        for name in precisions:
-            stepper.recipe = dataclasses.replace(few, precision=name)
-            began = time.perf_counter()
-            stepper.take(turn % stepper.total)  # waits for the device
-            times[name].append((time.perf_counter() - began) / batch)
+        stepper.method.train()
+        for turn in range(TURNS + 1):
+            for name in precisions:
+                stepper.recipe = dataclasses.replace(few, precision=name)
+                began = time.perf_counter()
+                stepper.take(turn % stepper.total)  # waits for the device
+                times[name].append((time.perf_counter() - began) / batch)
     return {name: min(taken[1:]) for name, taken in times.items()}

@@ -79,14 +79,14 @@ def forward_flop(encoder: nn.Module, batch: Tensor) -> int:
 def time_steps(recipe: Recipe, images: Images, batch: int) -> Here:
     """Real steps on this machine, with so many of a batch's images, after one to warm up."""
     device = pick_device("auto")
-    with torch.random.fork_rng(devices=[]):
-        stepper = Stepper(of_smaller_batch(recipe, batch), images, device)
-    stepper.method.train()
     times: list[float] = []
-    while len(times) < 2 or sum(times[1:]) < HERE_SECONDS:
-        began = time.perf_counter()
-        stepper.take(len(times) % stepper.total)
-        times.append(time.perf_counter() - began)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        stepper = Stepper(of_smaller_batch(recipe, batch), images, device)
+        stepper.method.train()
+        while len(times) < 2 or sum(times[1:]) < HERE_SECONDS:
+            began = time.perf_counter()
+            stepper.take(len(times) % stepper.total)
+            times.append(time.perf_counter() - began)
     # The mean: what now and then disturbs a step disturbs those of the run too.
     seconds = statistics.mean(times[1:]) * recipe.batch_size / batch
     return Here(str(device), torch.get_num_threads(), len(times) - 1, seconds)
