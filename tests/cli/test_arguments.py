@@ -1,6 +1,6 @@
 """Command line arguments → a dataclass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -22,6 +22,13 @@ class Options:
     number: int = 0
 
 
+@dataclass(frozen=True)
+class Nested:
+    """Options in a group, as help shows them."""
+
+    part: Options = field(default_factory=Options)
+
+
 @pytest.mark.parametrize(
     ("words", "flag"),
     [
@@ -37,6 +44,7 @@ def test_nothing_said_is_a_third_choice(words, flag):
     for more in ([], ["--number", "2"]):
         assert parse(Options, [*words, *more], "some") == Options(flag, 2 if more else 0)
         assert parse(Options, [*more, *words], "some") == Options(flag, 2 if more else 0)
+        assert parse(Nested, [*words, *more], "some").part == Options(flag, 2 if more else 0)
 
 
 def test_a_flag_of_a_verb():

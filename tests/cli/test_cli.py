@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import sys
 import pytest
 
 from hardpair.cli import main, run_verb
+from hardpair.cli.pretrain import Pretrain
+from hardpair.cli.recipe_arguments import parse_recipe
 from hardpair.errors import UserError
+from hardpair.train.cost import Here
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,8 @@ from hardpair.errors import UserError
         (["plan", "--tflops", "0"], "tflops: must be between"),
         (["plan", "--memory", "-1"], "memory: must be between"),
         (["plan", "--memory", "nan"], "memory: must be between"),
+        (["plan", "--hours", "0", "--gpus", "1", "--no-here"], "hours: must be between"),
+        (["plan", "--hours", ".001", "--gpus", "1", "--tflops", ".001"], "hours: an epoch of 5,000 images takes"),
         (["plan", "--images", "1"], "images: must be between 2 and"),
         (["plan", "paper", "--images", "100"], "batch_size: 160 is more than the 100 training images"),
         (["plan", "--data", "no/such/folder"], "no/such/folder: no such folder"),
@@ -121,14 +127,66 @@ def test_only_near_words_are_suggested():
 
 def test_plan(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert run_verb(["plan", "demo/simclr", "--width", ".125", "--gpus", "2"]) == 0
+    assert run_verb(["plan", "demo/simclr", "--width", ".125", "--gpus", "2", "--no-here"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("demo/simclr: simclr, resnet10 of width 0.125")
-    assert "2 GPUs" in said.splitlines()[1]
+    assert "2 GPUs" in said.splitlines()[2]
     assert "\nfits: " in said
-    assert run_verb(["plan", "demo/simclr", "--json", "--tflops", "1", "--memory", "16"]) == 0
+    assert run_verb(["plan", "demo/simclr", "--no-here", "--json", "--tflops", "1", "--memory", "16"]) == 0
     assert json.loads(capsys.readouterr().out)["gpus"] == {"count": 1, "tflops": 1.0, "memory": 16e9, "shard": False}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_times_steps_unless_told_not_to(monkeypatch, capsys):
+    monkeypatch.setattr("hardpair.train.plan.time_steps", lambda *_: Here("cpu", 1, 5, 0.02))
+    for words, timed in (([], True), (["--here"], True), (["--no-here"], False)):
+        assert run_verb(["plan", "demo/simclr", "--width", ".125", *words]) == 0
+        assert ("20.0 ms per step" in capsys.readouterr().out.splitlines()[1]) == timed
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        ([], "hardpair pretrain demo/simclr "),
+        (["--gpus", "1", "--no-here"], "hardpair pretrain demo/simclr "),
+        (["--gpus", "2", "--shard", "--no-here"], "torchrun --nproc-per-node 2 -m hardpair -- pretrain demo/simclr "),
+    ],
+)
+def test_the_command_of_plan_trains_what_was_planned(monkeypatch, capsys, words, start):
+    """Every field that was given, and nothing to add."""
+    monkeypatch.setattr("hardpair.train.plan.time_steps", lambda *_: Here("cpu", 1, 5, 0.02))
+    given = ["demo/simclr", "--data", "my photos", "--width", ".125", "--micro-batch=8", "--no-small-images", "--sk"]
+    given += ["--encoder", "resnet26", "--temperature", ".3", "--precision", "bfloat16", "--weight-decay", "1e-6"]
+    planned = [*given, "--images", "5000", "--hours", ".1", "--memory", "70", *words]
+    assert run_verb(["plan", *planned]) == 0
+    command = capsys.readouterr().out.splitlines()[2].strip()
+    assert command.startswith(start)
+    assert ("--shard" in command) == ("--shard" in words)
+    pasted = shlex.split(command)
+    pasted = pasted[pasted.index("pretrain") + 1 :]
+    theirs, options = parse_recipe(pasted, Pretrain, "pretrain", "")
+    ours, _ = parse_recipe([*given, "--epochs", pasted[-1]], Pretrain, "pretrain", "")
+    assert theirs == ours
+    assert options == Pretrain(shard="--shard" in words)
+    assert run_verb(["plan", *planned, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fitted"]["command"] == command
+
+
+def test_the_command_of_plan_has_the_method_as_it_was_typed(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("hardpair.train.plan.time_steps", lambda *_: Here("cpu", 1, 5, 0.02))
+    (tmp_path / "my.py").write_text("from hardpair.methods.simclr import SimCLR\n\nclass Mine(SimCLR):\n    pass\n")
+    place = f"{tmp_path}/my.py:Mine"
+    for method in (place, "moco"):
+        assert run_verb(["plan", "demo", "--method", method, "--hours", ".1"]) == 0
+        assert f" pretrain demo --method {method} --epochs " in capsys.readouterr().out
+
+
+def test_no_command_for_what_does_not_fit(capsys):
+    words = ["--gpus", "2", "--hours", "1", "--no-here", "--memory", ".01"]
+    assert run_verb(["plan", "demo/simclr", *words]) == 0
+    assert "no command, since it does not fit" in capsys.readouterr().out
+    assert run_verb(["plan", "demo/simclr", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fitted"]["command"] == ""
 
 
 def test_help_of_plan(monkeypatch, capsys):

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from hardpair.errors import UserError, require_range
 from hardpair.recipes import Recipe
+from hardpair.recipes.recipe import RANGES
 from hardpair.text import duration, several
 from hardpair.train.plan import RunPlan
 
 SPARE = 0.05  # of the hours: to begin, to save, to end
+ROUNDING = 1e-6  # of a step: what fits exactly does fit
 NARROWEST = 1 / 16  # of an encoder
 
 
@@ -33,9 +35,10 @@ def fit_epochs(plan: RunPlan, hours: float, *, on_gpus: bool) -> tuple[RunPlan, 
         raise UserError(f"hours: this machine cannot tell ({plan.note_here}); name the GPUs to train on (--gpus)")
     else:
         place, step_seconds = "on this machine", plan.here.step_seconds
-    epochs = int((1 - SPARE) * hours * 3600 / (steps * step_seconds))
+    fitting = (1 - SPARE) * hours * 3600 / step_seconds  # steps
+    epochs = min(int(fitting / steps + ROUNDING), int(RANGES["epochs"][1]))
     if epochs < 1:
-        raise UserError(_too_short(plan, hours, steps * step_seconds, place))
+        raise UserError(_too_short(plan, fitting, step_seconds, place))
     work = replace(plan.work, steps=steps * epochs, total=plan.work.total / plan.work.steps * steps * epochs)
     fitted = replace(plan, recipe=with_epochs(plan.recipe, epochs), work=work)
     return fitted, Fitted(hours, place, epochs, epochs * steps * step_seconds)
@@ -49,15 +52,14 @@ def with_epochs(recipe: Recipe, epochs: int) -> Recipe:
     return replace(recipe, epochs=epochs, warmup_epochs=warmup)
 
 
-def _too_short(plan: RunPlan, hours: float, epoch_seconds: float, place: str) -> str:
+def _too_short(plan: RunPlan, fitting: float, step_seconds: float, place: str) -> str:
     """One line: what an epoch takes, and what would fit."""
-    share = (1 - SPARE) * hours * 3600 / epoch_seconds
-    enough = math.ceil(100 * epoch_seconds / 3600 / (1 - SPARE)) / 100
-    width = math.floor(100 * plan.recipe.width * math.sqrt(share)) / 100  # the work grows with its square
+    batch = plan.recipe.batch_size
+    steps, images = plan.images // batch, int(fitting + ROUNDING) * batch
+    enough = math.ceil(100 * steps * step_seconds / 3600 / (1 - SPARE) - ROUNDING) / 100
+    width = math.floor(100 * plan.recipe.width * math.sqrt(fitting / steps)) / 100  # the work grows with its square
     smaller = f"an encoder of --width {width:g}" if width >= NARROWEST else "a smaller encoder"
-    images = int(plan.images * share)
-    fewer = f"{images:,} images at most, " if images >= plan.recipe.batch_size else ""
     return (
-        f"hours: an epoch of {plan.images:,} images takes {duration(math.ceil(epoch_seconds))} {place}; "
-        f"give --hours {enough:g}, {fewer}or {smaller}"
+        f"hours: an epoch of {plan.images:,} images takes {duration(math.ceil(steps * step_seconds))} {place}; "
+        f"give --hours {enough:g}, {f'{images:,} images at most, ' if images else ''}or {smaller}"
     )

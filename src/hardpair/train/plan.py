@@ -286,8 +286,10 @@ def _count(parameters: Iterable[nn.Parameter]) -> int:
 
 def most_images(plan: RunPlan) -> int:
     """How many a GPU holds per step, were every one to take as much as now."""
-    memory = plan.memory
-    return math.floor((plan.gpus.usable - memory.fixed - memory.part) / memory.activations * plan.share)
+    memory, half = plan.memory, plan.recipe.precision == "bfloat16"
+    copies = memory.weights // 2 if half and not memory.part else 0  # of the weights in half precision, at any batch
+    room = plan.gpus.usable - memory.fixed - memory.part - copies
+    return math.floor(room / (memory.activations - copies) * plan.share)
 
 
 def enough_gpus(plan: RunPlan) -> int | None:
