@@ -140,4 +140,4 @@ def test_unknown_settings_from_python():
 
 def test_options_of_a_run():
     options = parse(Evaluate, ["runs/x", "--image-size", "64", "--data-root", "sets"], "hardpair evaluate")
-    assert (options.run, options.image_size, options.data_root) == (Path("runs/x"), 64, Path("sets"))
+    assert (options.run, options.image_size, options.data_root) == ("runs/x", 64, Path("sets"))

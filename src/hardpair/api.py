@@ -37,7 +37,7 @@ from hardpair.recipes import (
     with_init,
     with_method,
 )
-from hardpair.train.callbacks import Callback
+from hardpair.train.callbacks import Callback, check_callbacks
 from hardpair.train.parallel import process_group
 
 Folder = str | os.PathLike[str]
@@ -237,7 +237,7 @@ def pretrain(
             tau, …), by name; ``method`` may be ``"path/to/file.py:CLASS"``.
     """
     given = settings if data is None else {**settings, "data": os.fspath(data)}
-    base = recipe if recipe is not None else OWN_PHOTOS if "data" in given or hours is not None else "demo"
+    base = recipe if recipe is not None else OWN_PHOTOS if "data" in given else "demo"
     return train_recipe(
         _recipe(base, given),
         given.keys(),
@@ -280,6 +280,7 @@ def train_recipe(
     if checkpoint_every < 1:
         raise UserError(f"checkpoint_every: must be at least 1, not {checkpoint_every}")
     prepare_to_compute(threads)
+    check_callbacks(callback, tensorboard=tensorboard)
     if chosen.name == OWN_PHOTOS:
         chosen = _for_photos(chosen, given, folder, hours=hours, device=device, resume=resume)
     outcome = train.pretrain(

@@ -18,8 +18,10 @@ def test_public_names() -> None:
         "epoch_order",
         "hold_out",
         "label_subset",
+        "only_size",
         "open_images",
         "outline_images",
+        "shorter_side",
     ]
 
 

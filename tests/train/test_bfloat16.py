@@ -16,7 +16,7 @@ from hardpair.cli import run_verb
 from hardpair.doctor.training_checks import METHOD_OF, NarrowCase, find_fault
 from hardpair.errors import UserError
 from hardpair.files import read_json
-from hardpair.train import choose_precision, cost, pretrain
+from hardpair.train import choose_precision, cost, plan, pretrain
 from hardpair.train.gallery import write_pairs
 from hardpair.train.step import Stepper
 
@@ -127,7 +127,7 @@ class TestAuto:
     def test_recipe_and_log_say_which(self, recipe, tmp_path, monkeypatch, capsys, hardware, has, seconds, chosen, why):
         hardware(has)
         timed = []
-        monkeypatch.setattr(choose_precision, "_seconds", lambda *_: timed.append(1) or seconds)
+        monkeypatch.setattr(choose_precision, "seconds_per_image", lambda *_: timed.append(1) or seconds)
         run = tmp_path / "run"
         assert pretrain(recipe, run, until=2).step == 2
         assert f"precision: {chosen}" in capsys.readouterr().out.splitlines()[0]
@@ -184,7 +184,7 @@ class TestAuto:
     def test_a_plan_times_what_would_be_chosen(self, monkeypatch, capsys):
         chosen = []
         monkeypatch.setattr(cost, "HERE_SECONDS", 0.0)
-        monkeypatch.setattr(cost, "fastest", lambda _: chosen.append(1) or "bfloat16")
+        monkeypatch.setattr(plan, "fastest", lambda _: chosen.append(1) or "bfloat16")
         words = "plan demo --width .0625 --image-size 8 --batch-size 20 --precision auto --here --data sample:200"
         assert run_verb(words.split()) == 0
         assert chosen

@@ -15,7 +15,6 @@ import lives
 import numpy as np
 import pytest
 import torch
-from conftest import read_lines
 from PIL import Image
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from together import together
@@ -44,6 +43,10 @@ class Listener:
 
     def events(self, *, pictures=False):
         return [(event, values) for event, values in self.told if (event == "image") == pictures]
+
+
+def read_lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def logged(run):

@@ -37,7 +37,7 @@ def test_the_same_as_the_plain_step(case, monkeypatch):
     monkeypatch.setattr(step, "build_method", lambda *given: without_batch_norm(build(*given)))
     for at_a_time in (0, AT_A_TIME):
         recipe = replace(recipe_of(case), micro_batch=at_a_time, optimiser=optimiser)
-        monkeypatch.setattr(shared_steps, "recipe_of", lambda _, made=recipe: made)
+        monkeypatch.setattr(shared_steps, "recipe_of", lambda _, made=recipe, **__: made)
         found[at_a_time] = shared_steps.record(case, torch.float64)
     plain, parts = found.values()
     assert plain.keys() == parts.keys()

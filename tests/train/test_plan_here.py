@@ -30,7 +30,7 @@ def test_steps_timed_on_this_machine(monkeypatch):
     half = make_plan(recipe, Gpus(1), here=True)
     for plan in (whole, half):
         assert plan_text(plan).splitlines()[1].startswith(f"on this machine ({plan.here.device}")
-        assert plan.here.steps >= 2
+        assert plan.here.steps >= 1
         assert json.loads(json.dumps(plan_json(plan)))["here"]["step_seconds"] == plan.here.step_seconds
     assert 0.2 < half.here.step_seconds / whole.here.step_seconds < 10  # for the recipe's batch, both
 

@@ -29,6 +29,10 @@ BASIC = ("data", "hours", "image_size", "epochs", "run", "resume")
 def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: str) -> tuple[Recipe, T]:
     """The recipe that ``[RECIPE] [--field value …]`` describes, and the verb's own options, an instance of ``kind``."""
     _, recipe, rest = _named(arguments)
+    if init := _given(rest, "--init"):
+        recipe = with_init(recipe, init)
+    if encoder := _given(rest, "--encoder"):
+        recipe = with_encoder(recipe, encoder)
     parsed = vars(parse(_command(recipe, kind, verb, purpose), rest, f"hardpair {verb} [RECIPE]"))
     settings = dataclasses.asdict(part) if (part := parsed.pop(f"{recipe.method}_settings", None)) else {}
     values = {name: value for part in parsed.values() for name, value in vars(part).items()}
@@ -39,7 +43,7 @@ def parse_recipe(arguments: Sequence[str], kind: type[T], verb: str, purpose: st
 def _named(arguments: Sequence[str]) -> tuple[str, Recipe, list[str]]:
     """The name that was typed, its recipe with the method that was given, and the other words."""
     typed = bool(arguments) and not arguments[0].startswith("-")
-    usual = OWN_PHOTOS if {"data", "hours"} & given_names(arguments) else "demo"
+    usual = OWN_PHOTOS if "data" in given_names(arguments) else "demo"
     name, rest = (arguments[0], list(arguments[1:])) if typed else (usual, list(arguments))
     if given := _given(rest, "--method"):  # FILE.py:CLASS becomes CLASS, which METHODS then has
         method = resolve_method(given)
@@ -48,10 +52,6 @@ def _named(arguments: Sequence[str]) -> tuple[str, Recipe, list[str]]:
     method = _given(rest, "--method") or recipe.method
     if method != recipe.method:
         recipe = with_method(recipe, method)
-    if init := _given(rest, "--init"):
-        recipe = with_init(recipe, init)
-    if encoder := _given(rest, "--encoder"):
-        recipe = with_encoder(recipe, encoder)
     return name, recipe, rest
 
 

@@ -11,6 +11,6 @@ def photos() -> Recipe:
 
     Command:  hardpair pretrain --data FOLDER
     Cost:     about an hour on a CPU; --hours gives another time.
-    Score:    not run here with these very values, which are a starting point (docs/log.md has scores of choices).
+    Score:    not run here; nothing is published. These values are what the choice begins with.
     """
     return dataclasses.replace(demo.hnpm(), name="photos", batch_size=160, learning_rate=6e-3, precision="auto")

@@ -12,11 +12,20 @@ Callback = Callable[[str, Mapping[str, Any]], None]
 """Called as ``callback(event, values)``, with what log.jsonl gets, and with pictures."""
 
 
+def check_callbacks(callback: Callback | None, *, tensorboard: bool) -> None:
+    """Refuse what cannot be called, and what is not installed, before any work."""
+    if callback is not None and not callable(callback):
+        raise UserError(f"callback: must be a function of an event and its values, not {shown(callback)}")
+    if tensorboard:
+        from hardpair.train.tensorboard import require_package
+
+        require_package()
+
+
 @contextlib.contextmanager
 def callbacks_of(run: Path, callback: Callback | None, *, tensorboard: bool) -> Iterator[list[Callback]]:
     """The callbacks that a run is asked to have; files are closed at the end of the block."""
-    if callback is not None and not callable(callback):
-        raise UserError(f"callback: must be a function of an event and its values, not {shown(callback)}")
+    check_callbacks(callback, tensorboard=tensorboard)
     chosen = [] if callback is None else [callback]
     if not tensorboard:
         yield chosen

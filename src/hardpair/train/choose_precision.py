@@ -52,7 +52,7 @@ def _timed(
 ) -> dict[Precision, float]:
     """The best of a few steps of each precision, in turns, after one of each to warm up."""
     batch = min(batch, recipe.batch_size)
-    few = dataclasses.replace(recipe, batch_size=batch, precision=precisions[0])
+    few = dataclasses.replace(recipe, batch_size=batch, precision=precisions[0], init="")  # steps take as long
     times: dict[Precision, list[float]] = {name: [] for name in precisions}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         stepper = Stepper(few, images, device)

@@ -17,6 +17,14 @@ from hardpair.errors import UserError
 FLUSH_SECONDS = 5.0  # between figures: each flush waits for the disk
 
 
+def require_package() -> None:
+    """Refuse to begin without tensorboardX."""
+    try:
+        import tensorboardX  # noqa: F401
+    except ImportError as error:
+        raise UserError("tensorboard: needs the package tensorboardX; pip install 'hardpair[tensorboard]'") from error
+
+
 class TensorBoard:
     """A callback that writes an event file of its own each time a run begins or is resumed.
 
@@ -24,13 +32,10 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from tensorboardX import event_file_writer, summary
-            from tensorboardX.proto import event_pb2
-        except ImportError as error:
-            raise UserError(
-                "tensorboard: needs the package tensorboardX; pip install 'hardpair[tensorboard]'"
-            ) from error
+        require_package()
+        from tensorboardX import event_file_writer, summary
+        from tensorboardX.proto import event_pb2
+
         self.folder = folder
         self.open_file, self.summary, self.protocol = event_file_writer.EventsWriter, summary, event_pb2
         self.file: Any = None
