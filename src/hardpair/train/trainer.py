@@ -265,6 +265,7 @@ class Trainer:
         files = several(len(images.skipped), "file")
         skipped = f"; {files} could not be used (log.jsonl lists them)" if images.skipped else ""
         size = sides(images.size, recipe.view_pixels)
+        parts = f", {recipe.micro_batch} at a time" if 0 < recipe.micro_batch < recipe.batch_size else ""
         left_over = len(images) % recipe.batch_size
         if left_over:
             skipped += f"; the last {several(left_over, 'image')} of each shuffled epoch are not used"
@@ -273,7 +274,7 @@ class Trainer:
             f"{recipe.method} on {len(images):,} images of {images.name} at {size}{skipped}; "
             f"{recipe.encoder}, width {recipe.width:g}, {parameters:.1f} M parameters; "
             f"{several(recipe.epochs, 'epoch')} of {several(self.stepper.steps_per_epoch, 'step')}, "
-            f"{recipe.batch_size} images per step, on {self._place()}"
+            f"{recipe.batch_size} images per step{parts}, on {self._place()}"
         )
 
     def _place(self) -> str:
