@@ -24,7 +24,7 @@ SMALL = {  # what makes a command of a page quick
     "--epochs 10": "--epochs 1 --width .125",
     "epochs=10": "epochs=1, width=1 / 16",
     "epochs=20": "epochs=1, width=1 / 16",
-    "pretrain demo": "pretrain demo --data sample:200 --epochs 1 --width .125",
+    "pretrain demo --method": "pretrain demo --data sample:200 --epochs 1 --width .125 --method",
     "--image-size 64 --run runs/mine": "--image-size 64 --run runs/mine --epochs 1 --width .125",
     'pretrain --data "$PHOTOS" --run': 'pretrain --data "$PHOTOS" --epochs 1 --width .125 --run',
     "pretrain --data path/to/photos --run runs/mine": "pretrain --data path/to/photos --run runs/mine --epochs 1",
