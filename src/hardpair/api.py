@@ -314,6 +314,7 @@ def _for_photos(
         settings = {name: value for name, value in recipe.settings.items() if name in given}
         fields = {name: getattr(recipe, name) for name in given if name in _FIELDS}
         return dataclasses.replace(before, settings={**before.settings, **settings}, **fields)
+    train.check_run(recipe, folder, resume=resume)  # before any step is timed
     if set(given) >= CHOSEN:
         return recipe
     choice = train.choose_recipe(recipe, given, hours=hours, device=device)

@@ -143,6 +143,13 @@ def test_the_same_from_python(photos):
     assert run.folder.name == "coins"
 
 
+def test_a_run_that_is_there_is_refused_before_anything_is_timed(photos, monkeypatch):
+    monkeypatch.setattr(own_photos, "seconds_per_image", None)
+    (photos.parent / "runs/coins/checkpoints").mkdir(parents=True)
+    with pytest.raises(UserError, match="already exists"):
+        run_verb(["pretrain", "--data", str(photos)])
+
+
 def test_hours_with_a_recipe_of_ones_own(photos):
     with pytest.raises(UserError, match="hours: "):
         run_verb(["pretrain", "demo/simclr", "--hours", "1"])
