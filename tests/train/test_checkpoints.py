@@ -137,7 +137,7 @@ def test_what_only_this_machine_cannot_read_is_left_as_it_is(tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "load_file", fail)
-        with pytest.raises(UserError, match=r"000000002: cannot be read here \(.+\), though it may be whole"):
+        with pytest.raises(UserError, match=r"000000002: cannot be read here \(.+\), though it may be intact"):
             load_checkpoint(tmp_path)
     assert load_checkpoint(tmp_path)[0].step == 2
 
