@@ -13,6 +13,7 @@ from hardpair.cli import main, run_verb
 from hardpair.cli.pretrain import Pretrain
 from hardpair.cli.recipe_arguments import parse_recipe
 from hardpair.errors import UserError
+from hardpair.methods import METHODS
 from hardpair.train.cost import Here
 
 
@@ -175,10 +176,10 @@ def test_the_command_of_plan_trains_what_was_planned(monkeypatch, capsys, words,
 def test_the_command_of_plan_has_the_method_as_it_was_typed(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("hardpair.train.plan.time_steps", lambda *_: Here("cpu", 1, 5, 0.02))
     (tmp_path / "my.py").write_text("from hardpair.methods.simclr import SimCLR\n\nclass Mine(SimCLR):\n    pass\n")
-    place = f"{tmp_path}/my.py:Mine"
-    for method in (place, "moco"):
+    for method in (f"{tmp_path}/my.py:Mine", "moco"):
         assert run_verb(["plan", "demo", "--method", method, "--hours", ".1"]) == 0
         assert f" pretrain demo --method {method} --epochs " in capsys.readouterr().out
+    METHODS.pop("Mine")
 
 
 def test_no_command_for_what_does_not_fit(capsys):
