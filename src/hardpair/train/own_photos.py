@@ -80,7 +80,7 @@ def choose_recipe(recipe: Recipe, given: Collection[str], *, hours: float | None
     side = shorter_side(recipe.data)
     if (only := only_size(recipe.data)) is not None and "image_size" not in given:
         recipe, given = replace(recipe, image_size=only), {*given, "image_size"}
-    images = outline_images(recipe.data, size=LEAST_SIZE).images  # of any size: they are only counted
+    images = outline_images(recipe.data, size=only or LEAST_SIZE).images  # only counted, so small ones will do
     rungs = _possible(_for_encoder(_with_batch(recipe, given, len(images)), given), given, side)
     precision = f"{recipe.precision}, as given"
     if recipe.precision == "auto":
