@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, cast
 
 import torch
 
@@ -42,7 +42,7 @@ def in_full_precision(loss: Callable[P, T]) -> Callable[P, T]:
         exact = [to_float32(a) if isinstance(a, torch.Tensor) else a for a in args]
         device = next(a.device for a in args if isinstance(a, torch.Tensor))
         with full_precision(device):
-            return loss(*exact, **kwargs)  # type: ignore[arg-type]  # the same arguments, as float32
+            return cast("Callable[..., T]", loss)(*exact, **kwargs)  # the same arguments, as float32
 
     return wrapped
 

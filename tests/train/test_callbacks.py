@@ -220,7 +220,7 @@ def test_a_callback_that_fails_costs_one_warning(small_recipe, finished_run, tmp
     assert warning.startswith(said)
     assert capsys.readouterr().out.splitlines().count(f"warning: {warning}") == 1
     assert json.loads(json.dumps(failing.events())) == json.loads(json.dumps(logged(run)))  # it is told of all the rest
-    assert len(pictures(run)) == 2  # and so are others
+    assert len(pictures(run)) == 2  # and so does the second picture
 
 
 def test_a_file_that_cannot_be_written_does_not_end_a_run(small_recipe, tmp_path):

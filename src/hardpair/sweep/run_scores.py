@@ -39,7 +39,7 @@ class RunScores:
     labels: tuple[float, ...] = ()  # shares of the labels that encoders are fine-tuned with, too
     known: Known = field(default_factory=dict)
     skip_broken: float = 0.0
-    shown: Record = field(default_factory=dict)  # facts of them as features see them, where those are others
+    shown: Record = field(default_factory=dict)  # their facts as shown to encoders, where that differs
 
     def read(self, job: Job) -> Result | None:
         """The result of a run that is finished and evaluated; None where anything is missing or was done otherwise."""

@@ -100,7 +100,7 @@ class EncoderInParts:
         self.encoder, self.kept = encoder, kept
         self.again = 0  # operations of the second forward
         self.calls: dict[torch.Size, tuple[Callable[[Tensor], Tensor], Tensor]] = {}  # that were in parts
-        encoder.in_parts = self  # type: ignore[method-assign]
+        vars(encoder)["in_parts"] = self  # found before the method of the class
 
     def __call__(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """What the backward needs is not kept, but for the images and the outputs."""
