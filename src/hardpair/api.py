@@ -38,7 +38,7 @@ from hardpair.recipes import (
     with_method,
 )
 from hardpair.train.callbacks import Callback, check_callbacks
-from hardpair.train.parallel import process_group
+from hardpair.train.parallel import process_group, started_together
 
 Folder = str | os.PathLike[str]
 _FIELDS = {field.name for field in dataclasses.fields(Recipe)} - {"name", "settings"}
@@ -182,6 +182,10 @@ def open_run(source: Folder, *, data: Folder | None = None, encoder: str = "", i
         if encoder:
             raise UserError("encoder: a run knows its encoder; leave it out")
         return Run(Path(source))
+    if started_together() > 1:  # others would read what the first has not written yet
+        raise UserError(
+            f"{source}: import it in one process first: evaluate it without torchrun, then that folder with it"
+        )
     data = None if data is None else os.fspath(data)
     return Run(import_encoder(os.fspath(source), data=data, encoder=encoder, image_size=image_size))
 

@@ -187,3 +187,11 @@ class TestPrecision:
         assert summary_table(run).count("knn k=200 bfloat16") == 2  # top-1 and top-5
         assert run_verb([first[1], str(run), *first[3:]]) == 0
         assert scores(run)[2] == scores(run)[0]
+
+
+def test_several_processes_take_the_folder_and_not_the_file(resnet, monkeypatch):
+    """One of them would write it while the others read."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="without torchrun"):
+        hp.open_run(resnet, data=DATA)
+    assert not Path("runs").exists()

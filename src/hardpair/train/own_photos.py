@@ -26,7 +26,7 @@ from hardpair.train.parallel import pick_device, started_together
 
 HOURS = 1.0  # when none are given
 SHARE = 0.95  # of the time that steps get; the rest goes to decoding, checkpoints and the hardest pairs
-BATCH, RATE = 160, 6e-3  # the rate follows the batch
+BATCH = 160  # of the rates below and of the recipe's; a rate follows its batch
 MOST_EPOCHS = 1000  # the longest of published runs
 FEWEST_STEPS = 8  # per epoch, which a batch must leave
 
