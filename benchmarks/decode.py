@@ -159,7 +159,7 @@ def in_small(bare: Decode, root: Path, paths: list[Path], size: int) -> dict[str
             name = sorted(both)[(turn + turn // 2) % 2]  # a b b a, a b b a, ...
             times[name].append(seconds_of(both[name], [path], size))
     found = {name: 1e6 * statistics.mean(statistics.median(own) for own in batched(of)) for name, of in times.items()}
-    ready = Square(np.zeros((3, size, size), np.uint8), enlarged=False)
+    ready = Square(np.zeros((3, size, size), np.uint8), enlarged=False, sides=(size, size))
     with patch.object(decoding, "read_square", lambda path, size: ready):  # noqa: ARG005
         for threads in sorted({1, decoding.THREADS}):
             work, spent = into_cache(root, paths, threads), []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardpair.api import Run, open_run, pretrain
     from hardpair.errors import UserError
+    from hardpair.lifecycle import Embedding, embed, open_embedding
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
     from hardpair.methods import METHODS, Method
     from hardpair.models import build_encoder, load_encoder
@@ -13,22 +14,26 @@ if TYPE_CHECKING:
 _HOME = {
     "api": ("Run", "open_run", "pretrain"),
     "errors": ("UserError",),
+    "lifecycle": ("Embedding", "embed", "open_embedding"),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
     "methods": ("METHODS", "Method"),
     "models": ("build_encoder", "load_encoder"),
 }
 __all__ = [
     "METHODS",
+    "Embedding",
     "HNPMLoss",
     "Method",
     "Run",
     "UserError",
     "build_encoder",
     "dissimilarity",
+    "embed",
     "hard_negatives",
     "hnpm_loss",
     "load_encoder",
     "normalise",
+    "open_embedding",
     "open_run",
     "pretrain",
 ]

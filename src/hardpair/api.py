@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from hardpair import distributed, train
 from hardpair.data import Images, open_images
-from hardpair.errors import UserError, nearest, shown
+from hardpair.errors import UserError, nearest
 from hardpair.files import read_json
 from hardpair.machine import prepare_to_compute
 from hardpair.methods import resolve_method
 from hardpair.models import load_encoder
-from hardpair.precision import Precision, fastest
+from hardpair.precision import for_evaluation
 from hardpair.protocol_settings import refuse_unused, settings_from
 from hardpair.recipes import (
     CHOSEN,
@@ -118,7 +117,7 @@ class Run:
                 size=image_size,
                 data_root=Path(data_root),
                 skip_broken=skip_broken,
-                precision=_for_evaluation(precision, place),
+                precision=for_evaluation(precision, place),
                 device=place,
                 say=print if distributed.is_main() else lambda _: None,
             )
@@ -188,14 +187,6 @@ def open_run(source: Folder, *, data: Folder | None = None, encoder: str = "", i
         )
     data = None if data is None else os.fspath(data)
     return Run(import_encoder(os.fspath(source), data=data, encoder=encoder, image_size=image_size))
-
-
-def _for_evaluation(precision: str, device: torch.device) -> Precision:
-    if precision not in ("float32", "bfloat16", "auto"):
-        raise UserError(f"precision: must be float32, bfloat16 or auto, not {shown(precision)}")
-    if precision == "auto":
-        return fastest(device)
-    return "bfloat16" if precision == "bfloat16" else "float32"
 
 
 def pretrain(

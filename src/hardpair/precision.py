@@ -7,6 +7,8 @@ from typing import Literal, ParamSpec, TypeVar, cast
 
 import torch
 
+from hardpair.errors import UserError, shown
+
 Precision = Literal["float32", "bfloat16"]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +77,15 @@ def emulation(precision: str, device: torch.device) -> str:
     if precision == "float32" or has_bfloat16(device):
         return ""
     return " (which this hardware has to emulate: slower than float32)"
+
+
+def for_evaluation(precision: str, device: torch.device) -> Precision:
+    """What was asked for; "auto" is bfloat16 where the hardware has it."""
+    if precision not in ("float32", "bfloat16", "auto"):
+        raise UserError(f"precision: must be float32, bfloat16 or auto, not {shown(precision)}")
+    if precision == "auto":
+        return fastest(device)
+    return "bfloat16" if precision == "bfloat16" else "float32"
 
 
 def fastest(device: torch.device) -> Precision:

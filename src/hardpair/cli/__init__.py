@@ -18,6 +18,7 @@ VERBS = {
     "plan": ("[RECIPE] [--gpus N …]", "what that will need: work, memory, disk, time; nothing is run"),
     "evaluate": ("RUN [--protocol …]", "score its encoder, and a randomly initialised one of the same shape"),
     "report": ("RUN", "tables, curves and one page to look at"),
+    "embed": ("ENCODER IMAGES --out EMB", "a vector per image, for the verbs below that take EMB"),
     "compare": ("--methods …", "methods side by side under the same conditions, one table and figure"),
     "ablate": ("tau|mining|gradient", "the paper's ablations, over seeds, one table and figure each"),
     "recipes": ("[NAME]", "what can be trained, by name"),
@@ -26,7 +27,7 @@ VERBS = {
 }
 """Each is a module of this package with a function ``main(arguments) -> exit code``."""
 
-IN_SEVERAL_PROCESSES = ("pretrain", "evaluate")
+IN_SEVERAL_PROCESSES = ("pretrain", "evaluate", "embed")
 
 
 def main() -> None:

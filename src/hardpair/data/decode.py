@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from hardpair import distributed
 from hardpair.data import jpeg
@@ -26,6 +26,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")  # by content, whatever the name
 MOST_BYTES = 256_000_000  # WebP files are read whole, and metadata is kept, before the size of the picture is known
 MOST_AT_ONCE = 16_000_000  # bytes that are read at once; of a longer file Pillow reads a block after the other
 MOST_PIXELS = 100_000_000  # Pillow itself stops only at 179 million
+SIDEWAYS = (5, 6, 7, 8)  # orientations in EXIF that exchange width and height
 MOST_SCANS = 200  # of a JPEG; progressive ones have ten, and each costs a walk over the whole picture
 THREADS = min(16, os.cpu_count() or 1)
 AT_ONCE = 256  # files handed to the threads at a time, so that finished images do not pile up
@@ -71,6 +72,7 @@ class Square(NamedTuple):
 
     pixels: NDArray[np.uint8]  # (3, size, size)
     enlarged: bool  # whether the picture was smaller than that
+    sides: tuple[int, int]  # width and height of the picture, as people see it
 
 
 Result = Square | str  # or the reason why a file is left out
@@ -214,16 +216,16 @@ def _plain_jpeg(content: bytes, size: int) -> Square:
     if not header.one_scan and content.count(b"\xff\xda") > MOST_SCANS:
         raise jpeg.OddError
     with ROOM.take(header.width * header.height):
-        return Square(jpeg.decode_square(content, header, size), min(header.width, header.height) < size)
+        return Square(jpeg.decode_square(content, header, size), min(header.sides) < size, header.sides)
 
 
 def _by_pillow(file: int, size: int) -> Square:
     with open(file, "rb", closefd=False) as stream, Image.open(stream, formats=FORMATS) as image:
         _check_header(image)
         _check_scans(image, stream)
-        enlarged = min(image.size) < size
+        sides = image.size[::-1] if image.getexif().get(ExifTags.Base.Orientation, 1) in SIDEWAYS else image.size
         with ROOM.take(image.width * image.height):
-            return Square(_square(image, size), enlarged)
+            return Square(_square(image, size), min(sides) < size, sides)
 
 
 def least_side(path: Path) -> int | None:

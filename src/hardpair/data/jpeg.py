@@ -46,6 +46,12 @@ class Header(NamedTuple):
     orientation: int  # as EXIF counts
     one_scan: bool  # libjpeg then refuses a second one; of others it would read any number
 
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Width and height of the picture once it is turned upright."""
+        turned = TURNS.get(self.orientation, (False, 0))[1] % 2 == 1
+        return (self.height, self.width) if turned else (self.width, self.height)
+
 
 def read_header(content: bytes) -> Header:
     """Look at a JPEG without decoding anything."""

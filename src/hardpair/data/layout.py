@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,7 @@ def list_split(root: Path, split: Split) -> Listing:
     """The files of a split: of `train/` and `test/` where they exist, else of the folder itself."""
     _check_folder(root)
     folders = _folders_of(root)
-    # A folder called train is a split only beside a test split or alone; among other folders it is a class (of trains).
-    if "train" not in folders or (len(folders) > 1 and not folders.keys() & set(TEST_FOLDERS)):
+    if not _has_splits(folders):
         return _divide(_label(root, _find(root)), split)
     train = _label(folders["train"], _find(folders["train"]))
     if split == "train":
@@ -49,6 +48,24 @@ def list_split(root: Path, split: Split) -> Listing:
         return _first_with_classes(tests, train)
     names = ", ".join(f"{name}/" for name in TEST_FOLDERS)
     raise NoTestSplitError(f"{root}: has train/ but none of {names}; add one")
+
+
+def list_whole(root: Path) -> list[tuple[str, Listing]]:
+    """All files of a folder, with the name of the split they are of, "" where there are none; nothing is held out."""
+    _check_folder(root)
+    folders = _folders_of(root)
+    tests = [name for name in TEST_FOLDERS if name in folders]
+    if not _has_splits(folders):
+        return [("", _label(root, _find(root)))]
+    train = _label(folders["train"], _find(folders["train"]))
+    return [("train", train)] + [
+        (name, _label(folders[name], _find(folders[name]), classes=train.classes)) for name in tests
+    ]
+
+
+def _has_splits(folders: Mapping[str, Path]) -> bool:
+    """A folder called train is a split beside a test split, or alone; among other folders it is a class (of trains)."""
+    return "train" in folders and (len(folders) == 1 or bool(folders.keys() & set(TEST_FOLDERS)))
 
 
 def _first_with_classes(tests: Sequence[Path], train: Listing) -> Listing:

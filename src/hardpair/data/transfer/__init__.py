@@ -152,7 +152,7 @@ def _resize(images: Images, size: int, folder: Path) -> Images:
 
     def batches(_: Split, first: int) -> Generator[list[Result], None, None]:
         for part in resized_batches(images, size, files_at_once(size), first=first):
-            yield [Square(image.numpy(), enlarged=False) for image in part]
+            yield [Square(image.numpy(), enlarged=False, sides=(size, size)) for image in part]
 
     listing = Listing(folder, [str(row) for row in range(len(images))], None, ())
     key = files_key(folder, [images.digest()], size)  # in place of file names: what exactly was enlarged

@@ -1,0 +1,188 @@
+"""The folder of an embedding: a vector and a line of facts per image, and what made them.
+
+`vectors.npy` is float32 or float16 (N, D). `images.jsonl` has a line per row: filename, label and split if there are
+any, sha256, width, height; a map adds x, y and cluster in `map.json`. `manifest.json` is written last and says which
+encoder made the vectors, how it saw the images, and the hash of the two files. Anybody may have written these files.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from hardpair.data.images import map_file
+from hardpair.errors import UserError, printable, shown
+from hardpair.files import parse_json, read_json
+
+VECTORS, IMAGES, MANIFEST, BROKEN = "vectors.npy", "images.jsonl", "manifest.json", "broken.txt"
+WHAT, VERSION = "embedding by hardpair", 1
+LONGEST_LINE = 20_000  # bytes of a line; systems allow a path 4,096
+AT_ONCE = 65_536  # rows looked at at a time
+AGAIN = "embed the images again"
+DTYPES = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The vectors of images, row by row, and what is known of each image."""
+
+    folder: Path
+    vectors: NDArray[Any]  # (N, D) float32 or float16, memory mapped
+    files: tuple[str, ...]  # (N,) names below the folder of the images
+    classes: tuple[str, ...]  # label k is classes[k]; empty without labels
+    labels: NDArray[np.int64]  # (N,) -1 where there is none
+    splits: tuple[str, ...]  # (N,) "train", "test", or "" where the images have no splits
+    sha256: tuple[str, ...]  # (N,) of the file, or of the pixels where there is none
+    sides: NDArray[np.int64]  # (N, 2) width and height of the pictures
+    manifest: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def encoder(self) -> str:
+        """Fingerprint of the encoder."""
+        return str(self.manifest["encoder"]["fingerprint"])
+
+    @property
+    def root(self) -> Path:
+        """The folder that the names of the files are relative to."""
+        return Path(self.manifest["images"]["root"])
+
+    def label(self, row: int) -> str | None:
+        """The class of an image, if it is known."""
+        number = int(self.labels[row])
+        return None if number < 0 else self.classes[number]
+
+    def unit_vectors(self, rows: slice | NDArray[Any] = slice(None)) -> NDArray[np.float32]:
+        """Vectors of length one, as float32; a vector of zeros stays one."""
+        vectors = np.asarray(self.vectors[rows], dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return unit
+
+    def rows_of(self, names: Iterable[str]) -> dict[str, int]:
+        """Row by name of the file, for those of the names that are there."""
+        wanted = set(names)
+        return {name: row for row, name in enumerate(self.files) if name in wanted}
+
+    def require_same_encoder(self, other: "Embedding") -> None:
+        """Refuse to compare vectors of two encoders: their axes mean different things."""
+        if self.encoder != other.encoder or self.vectors.shape[1] != other.vectors.shape[1]:
+            theirs, ours = (e.manifest["encoder"]["source"] for e in (other, self))
+            raise UserError(
+                f"{other.folder}: made by another encoder ({shown(theirs)}) than {self.folder} ({shown(ours)}); "
+                "embed both with one"
+            )
+
+
+def open_embedding(folder: Path | str) -> Embedding:
+    """An embedding that `hardpair embed` wrote to its end. Every value is finite, every line is as it was written."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    count, width = manifest["images"]["count"], manifest["encoder"]["num_features"]
+    vectors = _map_vectors(folder / VECTORS, (count, width), manifest["dtype"])
+    for start in range(0, count, AT_ONCE):
+        if not np.isfinite(vectors[start : start + AT_ONCE]).all():
+            raise UserError(f"{folder / VECTORS}: holds values that are not finite; {AGAIN}")
+    names, labels, splits, hashes, sides = _read_columns(folder / IMAGES, count, manifest["images_sha256"])
+    classes = tuple(sorted({label for label in labels if label is not None}))
+    number = {name: place for place, name in enumerate(classes)}
+    return Embedding(
+        folder,
+        vectors,
+        tuple(names),
+        classes,
+        np.array([-1 if label is None else number[label] for label in labels], dtype=np.int64),
+        tuple(splits),
+        tuple(hashes),
+        np.array(sides, dtype=np.int64).reshape(-1, 2),
+        manifest,
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What made the vectors; UserError unless the embedding is there, and whole."""
+    file = folder / MANIFEST
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; hardpair embed makes one")
+    if not file.is_file():
+        begun = (folder / "parts").is_dir()
+        why = "is not finished; the same hardpair embed command goes on" if begun else "holds no embedding"
+        raise UserError(f"{folder}: {why}")
+    try:
+        return _checked(read_json(file))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{file}: cannot be read ({reason[:200]}); {AGAIN}") from error
+
+
+def _checked(content: Any) -> dict[str, Any]:
+    if content["what"] != WHAT or content["version"] != VERSION:
+        raise ValueError(f"it is no {WHAT} of version {VERSION}")
+    encoder, images = content["encoder"], content["images"]
+    if type(images["count"]) is not int or type(encoder["num_features"]) is not int:
+        raise TypeError("its counts are no numbers")
+    if images["count"] < 1 or encoder["num_features"] < 1 or content["dtype"] not in DTYPES:
+        raise ValueError("its counts or its dtype are out of range")
+    for value in (images["root"], images["source"], encoder["source"], encoder["fingerprint"]):
+        if not isinstance(value, str):
+            raise TypeError("its names are no text")
+    return dict(content)
+
+
+def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]:
+    kind = np.float32 if dtype == "float32" else np.float16
+    try:
+        with file.open("rb") as stream:
+            npy.read_magic(stream)
+            found, fortran, stored = npy.read_array_header_1_0(stream)
+            offset = stream.tell()
+        length = offset + shape[0] * shape[1] * np.dtype(kind).itemsize
+        if found != shape or fortran or stored != np.dtype(kind) or file.stat().st_size != length:
+            raise ValueError(f"not {shape[0]:,} vectors of {shape[1]} in {dtype}")
+        return map_file(file, shape, kind, offset=offset)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The facts of one image after the other."""
+    with file.open("rb") as stream:
+        while line := stream.readline(LONGEST_LINE):
+            yield parse_json(line.decode())
+
+
+Columns = tuple[list[str], list[str | None], list[str], list[str], list[tuple[int, int]]]
+
+
+def _read_columns(file: Path, count: int, sha256: str) -> Columns:
+    """Filename, label, split, hash, and width and height, each as a list."""
+    columns: Columns = ([], [], [], [], [])
+    names, labels, splits, hashes, sides = columns
+    try:
+        with file.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
+                raise ValueError("it is not what was written, by its hash")
+        for facts in read_lines(file):
+            names.append(str(facts["filename"]))
+            labels.append(None if facts.get("label") is None else str(facts["label"]))
+            splits.append(str(facts.get("split", "")))
+            hashes.append(str(facts["sha256"]))
+            sides.append((int(facts["width"]), int(facts["height"])))
+        if len(names) != count:
+            raise ValueError(f"{len(names):,} lines for {count:,} images")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{printable(str(file))}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
+    return columns
+
+
+def write_line(facts: Mapping[str, Any]) -> bytes:
+    """A line of `images.jsonl`; names that are not text survive as JSON's escapes."""
+    return json.dumps(facts).encode() + b"\n"

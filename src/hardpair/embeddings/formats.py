@@ -1,0 +1,78 @@
+"""An embedding for other programs: parquet (embedding-atlas, pandas, DuckDB) and CSV."""
+
+import csv
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hardpair.embeddings.embedding import Embedding
+from hardpair.errors import UserError
+
+Format = Literal["parquet", "csv"]
+AT_ONCE = 4096  # rows
+
+
+def write_format(embedding: Embedding, kind: Format) -> Path:
+    """Write `embedding.parquet` or `embedding.csv` into the folder of the embedding."""
+    target = embedding.folder / f"embedding.{kind}"
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        (_write_parquet if kind == "parquet" else _write_csv)(embedding, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def require_format(kind: Format) -> None:
+    """Before any work: refuse one whose library is not there."""
+    if kind == "parquet":
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            raise UserError("format: parquet needs pyarrow; pip install 'hardpair[parquet]'") from error
+
+
+def _columns(embedding: Embedding, start: int) -> dict[str, list[Any]]:
+    """Of the rows from start on, all but the vectors; names that are not text get a mark for what is not."""
+    rows = range(start, min(start + AT_ONCE, len(embedding)))
+    columns: dict[str, list[Any]] = {
+        "filename": [embedding.files[row].encode("utf-8", "replace").decode() for row in rows],
+        "label": [embedding.label(row) for row in rows],
+        "split": [embedding.splits[row] or None for row in rows],
+        "width": embedding.sides[rows.start : rows.stop, 0].tolist(),
+        "height": embedding.sides[rows.start : rows.stop, 1].tolist(),
+        "sha256": [embedding.sha256[row] for row in rows],
+    }
+    return columns
+
+
+def _write_parquet(embedding: Embedding, target: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vector = pa.list_(pa.float32() if embedding.vectors.dtype == np.float32 else pa.float16())
+    plain = {"filename": pa.string(), "label": pa.string(), "split": pa.string()}
+    whole = {"width": pa.int32(), "height": pa.int32()}
+    schema = pa.schema([*plain.items(), *whole.items(), ("sha256", pa.string()), ("vector", vector)])
+    with pq.ParquetWriter(target, schema) as writer:
+        for start in range(0, len(embedding), AT_ONCE):
+            vectors = np.ascontiguousarray(embedding.vectors[start : start + AT_ONCE])
+            offsets = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
+            packed = pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1)))
+            arrays = [pa.array(values, schema.field(name).type) for name, values in _columns(embedding, start).items()]
+            writer.write_table(pa.Table.from_arrays([*arrays, packed], schema=schema))
+
+
+def _write_csv(embedding: Embedding, target: Path) -> None:
+    """One column per number, v0, v1 …, in as many digits as bring back the same number."""
+    with target.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        names = list(_columns(embedding, 0))
+        writer.writerow([*names, *(f"v{place}" for place in range(embedding.vectors.shape[1]))])
+        for start in range(0, len(embedding), AT_ONCE):
+            facts = zip(*_columns(embedding, start).values(), strict=True)
+            for known, vector in zip(facts, embedding.vectors[start : start + AT_ONCE], strict=True):
+                writer.writerow([*known, *vector])  # numpy writes the shortest text of each number
