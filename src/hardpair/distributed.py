@@ -163,6 +163,12 @@ def require_equal(what: str, *facts: object, device: torch.device) -> None:
         raise UserError(f"{what}: not the same on all ranks; all machines must see the same run folder and images")
 
 
+def barrier() -> None:
+    """Wait until all ranks are here."""
+    if world_size() > 1:
+        dist.barrier()
+
+
 @contextmanager
 def main_first() -> Iterator[None]:
     """Rank 0 runs the block while the others wait; then local rank 0 of each machine; then the rest.

@@ -49,10 +49,10 @@ def embed_source(embedder: Embedder, source: Source, out: Path, *, dtype: Dtype 
     _begin(out, plan)
     if not (out / MANIFEST).exists():
         _embed_parts(embedder, source, out, dtype)
+        distributed.barrier()
         if distributed.is_main():
             _publish(out, source, plan, dtype)
-    if distributed.world_size() > 1:
-        torch.distributed.barrier()
+    distributed.barrier()
     return open_embedding(out)
 
 
@@ -62,7 +62,16 @@ def _plan(embedder: Embedder, source: Source, dtype: Dtype) -> dict[str, Any]:
 
 
 def _begin(out: Path, plan: Mapping[str, Any]) -> None:
-    """Make the folder; refuse one that holds something else."""
+    """Make the folder, unless it holds something else."""
+    _refuse_other(out, plan)
+    distributed.barrier()  # all have looked before one writes
+    if distributed.is_main() and not (out / MANIFEST).exists():
+        (out / PARTS).mkdir(parents=True, exist_ok=True)
+        write_atomically(out / BEGUN, json.dumps({"plan": _hash(plan)}).encode())
+    distributed.barrier()
+
+
+def _refuse_other(out: Path, plan: Mapping[str, Any]) -> None:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder")
     if (out / MANIFEST).exists():
@@ -72,13 +81,6 @@ def _begin(out: Path, plan: Mapping[str, Any]) -> None:
         _require_same(out, plan)
     elif out.exists() and any(out.iterdir()):
         raise UserError(f"{out}: is not empty, and holds no embedding; choose another folder")
-    if distributed.world_size() > 1:
-        torch.distributed.barrier()  # all have looked before one writes
-    if distributed.is_main() and not (out / MANIFEST).exists():
-        (out / PARTS).mkdir(parents=True, exist_ok=True)
-        write_atomically(out / BEGUN, json.dumps({"plan": _hash(plan)}).encode())
-    if distributed.world_size() > 1:
-        torch.distributed.barrier()
 
 
 def _require_same(out: Path, plan: Mapping[str, Any]) -> None:

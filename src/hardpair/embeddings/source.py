@@ -122,7 +122,7 @@ class Decoded(Source):
         """Rows of the sets."""
         blocks, facts = [], []
         for split, images in self.splits:
-            rows = torch.arange(max(start, 0), max(0, min(stop, len(images))))
+            rows = torch.arange(len(images))[max(start, 0) : max(stop, 0)]
             blocks.append(images.batch(rows))
             for row, pixels in zip(rows.tolist(), blocks[-1], strict=True):
                 label = None if images.labels is None else images.classes[int(images.labels[row])]
