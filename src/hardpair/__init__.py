@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpair.api import Run, open_run, pretrain
+    from hardpair.embeddings.embed import embed
+    from hardpair.embeddings.embedding import Embedding, open_embedding
     from hardpair.errors import UserError
-    from hardpair.lifecycle import Embedding, embed, open_embedding
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
     from hardpair.methods import METHODS, Method
     from hardpair.models import build_encoder, load_encoder
 
 _HOME = {
     "api": ("Run", "open_run", "pretrain"),
+    "embeddings.embed": ("embed",),
+    "embeddings.embedding": ("Embedding", "open_embedding"),
     "errors": ("UserError",),
-    "lifecycle": ("Embedding", "embed", "open_embedding"),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
     "methods": ("METHODS", "Method"),
     "models": ("build_encoder", "load_encoder"),

@@ -50,9 +50,10 @@ class Embed:
 def main(arguments: Sequence[str]) -> int:
     """Embed, and say what there is now."""
     options = parse(Embed, arguments, "hardpair embed")
-    from hardpair import distributed, lifecycle
+    from hardpair import distributed
+    from hardpair.embeddings.embed import embed
 
-    made = lifecycle.embed(**vars(options))
+    made = embed(**vars(options))
     if not distributed.is_main():
         return 0
     labels = f" of {len(made.classes):,} classes" if made.classes else ""
