@@ -4,11 +4,12 @@ import dataclasses
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -77,6 +78,26 @@ def finished_run(small_recipe: "Recipe", tmp_path_factory: pytest.TempPathFactor
     run = tmp_path_factory.mktemp("runs") / "small"
     pretrain(small_recipe, run, checkpoint_every=10)
     return run
+
+
+BROWSER_ARGUMENTS = [
+    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser. CI installs one; on a machine without, the pages' other tests still say something."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
+        pytest.skip(f"no browser found: looked for {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as player:
+        opened = player.chromium.launch(executable_path=executable, args=BROWSER_ARGUMENTS)
+        yield opened
+        opened.close()
 
 
 def read_lines(path: Path) -> list[dict[str, object]]:
