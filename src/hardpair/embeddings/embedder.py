@@ -15,6 +15,7 @@ from hardpair.data.images import LEAST_SIZE
 from hardpair.errors import UserError, require_range, shown
 from hardpair.files import read_json
 from hardpair.models import Encoder, fingerprint, load_elsewhere, load_encoder
+from hardpair.models.weights import TIMM
 from hardpair.precision import Precision
 from hardpair.recipes import tested_side
 from hardpair.views import plain_view
@@ -116,6 +117,9 @@ def _sizes_of_run(run: Path, encoder: Encoder) -> tuple[int, int]:
 def embedder_of(manifest: Mapping[str, Any], *, device: torch.device, source: str = "") -> Embedder:
     """The encoder that made an embedding, where it still is as it was; or another copy of it, at ``source``."""
     made = manifest["encoder"]
+    if not source and not made["source"].startswith(TIMM) and not Path(made["source"]).exists():
+        where = shown(made["source"])
+        raise UserError(f"encoder: {where} is not there any more; say with --encoder where it is now")
     embedder = open_embedder(
         source or made["source"],
         device=device,
