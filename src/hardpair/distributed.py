@@ -7,7 +7,7 @@ over ranks, so a loss that is a mean over the local rows needs nothing from here
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -170,23 +170,41 @@ def barrier() -> None:
 
 
 @contextmanager
+def patient_barrier() -> Iterator[Callable[[], None]]:
+    """A barrier at which ranks may wait for hours, where torch gives up after half of one; all must enter the block.
+
+    A rank that is gone is still noticed at once.
+    """
+    if world_size() == 1:
+        yield lambda: None
+        return
+    dist.barrier()  # with the usual timeout: a rank that never came is noticed here
+    group: Any = dist.new_group(backend="gloo", timeout=TIMEOUT)
+
+    def wait() -> None:
+        dist.barrier(group)
+
+    try:
+        yield wait
+    finally:
+        dist.destroy_process_group(group)
+
+
+@contextmanager
 def main_first() -> Iterator[None]:
     """Rank 0 runs the block while the others wait; then local rank 0 of each machine; then the rest.
 
-    Each machine may have its own disk to fill. That may take hours, so ranks wait in a process group of their own, with
-    a longer timeout than torch's half hour.
+    Each machine may have its own disk to fill, and that may take hours.
     """
     if world_size() == 1:
         yield
         return
     turn = 0 if is_main() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
-    dist.barrier()  # with the usual timeout: a rank that is gone is noticed here
-    group: Any = dist.new_group(backend="gloo", timeout=TIMEOUT)
-    for _ in range(turn):
-        dist.barrier(group)
-    try:
-        yield
-    finally:
-        for _ in range(2 - turn):
-            dist.barrier(group)
-        dist.destroy_process_group(group)
+    with patient_barrier() as wait:
+        for _ in range(turn):
+            wait()
+        try:
+            yield
+        finally:
+            for _ in range(2 - turn):
+                wait()

@@ -133,8 +133,8 @@ def test_classes_of_one_leave_nothing_to_hold_out(root: Path, touch: Touch) -> N
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_missing_empty_and_file(root: Path, split: Split) -> None:
-    (root / "notes.txt").touch()
-    cases = {root / "gone": "no such folder", root / "notes.txt": "is a file", root: "holds no images"}
+    (root / "notes.md").touch()
+    cases = {root / "gone": "no such folder", root / "notes.md": "is a file", root: "holds no images"}
     for path, words in cases.items():
         with pytest.raises(UserError, match=words) as caught:
             list_split(path, split)

@@ -1,5 +1,7 @@
 """Image files → squares of uint8 pixels, or the reasons why not; many at a time, by threads."""
 
+import functools
+import hashlib
 import logging
 import os
 import stat
@@ -73,6 +75,7 @@ class Square(NamedTuple):
     pixels: NDArray[np.uint8]  # (3, size, size)
     enlarged: bool  # whether the picture was smaller than that
     sides: tuple[int, int]  # width and height of the picture, as people see it
+    sha256: str = ""  # of the file, where that was asked for
 
 
 Result = Square | str  # or the reason why a file is left out
@@ -82,10 +85,10 @@ class UnusableError(Exception):
     """Why a file is left out; the message is one short line."""
 
 
-def read_square(path: Path, size: int) -> Square:
+def read_square(path: Path, size: int, *, hashed: bool = False) -> Square:
     """The centre square of an image, resized: uint8 (3, size, size), and whether it had to be enlarged.
 
-    UnusableError where it cannot be read.
+    With the hash of the file where it is to be `hashed`. UnusableError where it cannot be read.
     """
     try:
         file = _open(path)
@@ -93,10 +96,11 @@ def read_square(path: Path, size: int) -> Square:
             length = _check_file(os.fstat(file))
             if length <= MOST_AT_ONCE:
                 try:
-                    return _plain_jpeg(os.read(file, length), size)
+                    return _plain_jpeg(os.read(file, length), size, hashed=hashed)
                 except jpeg.OddError:
                     os.lseek(file, 0, os.SEEK_SET)
-            return _by_pillow(file, size)
+            square = _by_pillow(file, size)
+            return square._replace(sha256=_hash_file(file)) if hashed else square
         finally:
             os.close(file)
     except UnusableError:
@@ -116,11 +120,12 @@ def decode_batches(
 
     At the end it says how many were enlarged, unless it is to be `quiet`.
     """
-    names, step = listing.names[first:], files_at_once(size)
+    step, count = files_at_once(size), len(listing.names)
     usable, enlarged = 0, 0
-    with progress(label, len(names)) as advance, ThreadPoolExecutor(THREADS) as pool:
-        for start in range(0, len(names), step):
-            batch = _decode_batch(pool, [listing.root / name for name in names[start : start + step]], size)
+    with progress(label, count - first) as advance, ThreadPoolExecutor(THREADS) as pool:
+        for start in range(first, count, step):
+            paths = [listing.root / name for name in listing.names[start : min(start + step, count)]]
+            batch = decode_files(pool, paths, size)
             squares = [result for result in batch if not isinstance(result, str)]
             usable += len(squares)
             enlarged += sum(square.enlarged for square in squares)
@@ -153,14 +158,16 @@ def files_at_once(size: int) -> int:
     return max(1, min(AT_ONCE, MOST_HELD // (3 * size**2)))
 
 
-def _decode_batch(pool: ThreadPoolExecutor, paths: list[Path], size: int) -> list[Result]:
+def decode_files(pool: ThreadPoolExecutor, paths: list[Path], size: int, *, hashed: bool = False) -> list[Result]:
+    """A square for each, or why not, by the threads of the pool."""
     results: dict[int, Result] = {}
     todo = enumerate(paths)
+    read = functools.partial(read_square, hashed=True) if hashed else read_square
 
     def work() -> None:
         for place, path in todo:  # which all threads share, so that each takes the next file when it is done with one
             try:
-                results[place] = read_square(path, size)
+                results[place] = read(path, size)
             except UnusableError as reason:
                 results[place] = str(reason)
 
@@ -206,7 +213,7 @@ def _check_file(facts: os.stat_result) -> int:
     return facts.st_size
 
 
-def _plain_jpeg(content: bytes, size: int) -> Square:
+def _plain_jpeg(content: bytes, size: int, *, hashed: bool) -> Square:
     """The fast way; what Pillow is to refuse, with the reason, is odd."""
     if not content.startswith(jpeg.START):
         raise jpeg.OddError
@@ -216,7 +223,9 @@ def _plain_jpeg(content: bytes, size: int) -> Square:
     if not header.one_scan and content.count(b"\xff\xda") > MOST_SCANS:
         raise jpeg.OddError
     with ROOM.take(header.width * header.height):
-        return Square(jpeg.decode_square(content, header, size), min(header.sides) < size, header.sides)
+        pixels = jpeg.decode_square(content, header, size)
+    sha256 = hashlib.sha256(content).hexdigest() if hashed else ""
+    return Square(pixels, min(header.sides) < size, header.sides, sha256)
 
 
 def _by_pillow(file: int, size: int) -> Square:
@@ -226,6 +235,12 @@ def _by_pillow(file: int, size: int) -> Square:
         sides = image.size[::-1] if image.getexif().get(ExifTags.Base.Orientation, 1) in SIDEWAYS else image.size
         with ROOM.take(image.width * image.height):
             return Square(_square(image, size), min(sides) < size, sides)
+
+
+def _hash_file(file: int) -> str:
+    os.lseek(file, 0, os.SEEK_SET)
+    with open(file, "rb", closefd=False) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def least_side(path: Path) -> int | None:

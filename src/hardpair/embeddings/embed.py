@@ -1,6 +1,7 @@
 """`hardpair embed`: pictures → vectors on disk, in parts, so that a stop loses the part in hand and nothing else.
 
-Ranks take parts in turn. A part's batches are its own, so that neither stops nor the number of ranks change a bit.
+Ranks take parts in turn. What is computed together depends on neither stops nor the number of ranks, so that both leave
+every bit as it is.
 """
 
 import hashlib
@@ -9,41 +10,33 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from hardpair import distributed
+from hardpair.data.decode import files_at_once
 from hardpair.data.progress import progress
-from hardpair.embeddings.embedder import Embedder, open_embedder
-from hardpair.embeddings.embedding import (
-    AGAIN,
-    BROKEN,
-    IMAGES,
-    MANIFEST,
-    VECTORS,
-    VERSION,
-    WHAT,
-    Embedding,
-    open_embedding,
-    read_manifest,
-    write_line,
-)
-from hardpair.embeddings.formats import Format, require_format, write_format
-from hardpair.embeddings.source import Part, Source, open_source
-from hardpair.errors import UserError, shown
-from hardpair.files import commit, read_json, write_atomically
+from hardpair.embeddings import parts
+from hardpair.embeddings.embedder import BATCH, Embedder, open_embedder
+from hardpair.embeddings.embedding import MANIFEST, VERSION, WHAT, Embedding, open_embedding, read_manifest
+from hardpair.embeddings.formats import Format, bytes_a_row, require_format, write_format
+from hardpair.embeddings.parts import Joined, Parts, sole_writer
+from hardpair.embeddings.source import Part, Source, Span, open_source, read_ahead
+from hardpair.errors import UserError, printable, shown
+from hardpair.files import commit, write_atomically
 from hardpair.machine import prepare_to_compute
 from hardpair.precision import for_evaluation
+from hardpair.text import scaled
 from hardpair.train.parallel import pick_device, process_group
 
-PARTS, BEGUN = "parts", "begun.json"
-PART = 1024  # images that are embedded, and lost by a kill, together
+LINE = 300  # bytes of a line of images.jsonl, for a long name
+CPU = torch.device("cpu")
 Dtype = Literal["float32", "float16"]
 Folder = str | os.PathLike[str]
 
@@ -91,163 +84,137 @@ def embed(
         embedder = open_embedder(
             encoder, device=place, name=name, image_size=image_size, precision=for_evaluation(precision, place)
         )
-        source = open_source(os.fspath(images), size=embedder.square, least=embedder.shown, data_root=Path(data_root))
-        made = embed_source(embedder, source, Path(out), dtype=dtype)
-    if format:
-        write_format(made, format)
+        with distributed.main_first():  # what has to be downloaded is so only once
+            source = open_source(
+                os.fspath(images), size=embedder.square, least=embedder.shown, data_root=Path(data_root)
+            )
+        made = embed_source(embedder, source, Path(out), dtype=dtype, format=format)
+        if format and distributed.is_main():
+            write_format(made, format)
     return made
 
 
-def embed_source(embedder: Embedder, source: Source, out: Path, *, dtype: Dtype = "float32") -> Embedding:
-    """Embed all images, or go on where an earlier call was stopped."""
-    plan = _plan(embedder, source, dtype)
-    _begin(out, plan)
-    if not (out / MANIFEST).exists():
-        _embed_parts(embedder, source, out, dtype)
-        distributed.barrier()
-        if distributed.is_main():
-            _publish(out, source, plan, dtype)
-    distributed.barrier()
+def embed_source(
+    embedder: Embedder,
+    source: Source,
+    out: Path,
+    *,
+    dtype: Dtype = "float32",
+    format: Format | Literal[""] = "",  # noqa: A002
+) -> Embedding:
+    """Embed all images, or go on where an earlier call was stopped; there must be room for a file of the format too."""
+    plan = {"images": source.key(), "dtype": dtype, "part": parts.PART, "encoder": embedder.facts()}
+    distributed.require_equal("images and encoder", _hash(plan), device=CPU)
+    _refuse_other(out)
+    if not _is_finished(out, plan) or (out / parts.FOLDER).exists():
+        with distributed.patient_barrier() as wait, sole_writer(out):
+            wait()  # whatever is there will not change any more
+            work = Parts(out, len(source), embedder.encoder.num_features, dtype)
+            if not _is_finished(out, plan):
+                _require_room(work, format)
+                work.begin(_hash(plan))
+                _embed_parts(embedder, source, work)
+                wait()
+                if distributed.is_main():
+                    _write_manifest(out, source, plan, work.join())
+            wait()
+            if distributed.is_main():
+                work.remove()
     return open_embedding(out)
 
 
-def _plan(embedder: Embedder, source: Source, dtype: Dtype) -> dict[str, Any]:
-    """What must be the same for a stopped embedding to be gone on with."""
-    return {"images": source.key(), "dtype": dtype, "part": PART, "encoder": embedder.facts()}
-
-
-def _begin(out: Path, plan: Mapping[str, Any]) -> None:
-    """Make the folder, unless it holds something else."""
-    _refuse_other(out, plan)
-    distributed.barrier()  # all have looked before one writes
-    if distributed.is_main() and not (out / MANIFEST).exists():
-        (out / PARTS).mkdir(parents=True, exist_ok=True)
-        write_atomically(out / BEGUN, json.dumps({"plan": _hash(plan)}).encode())
-    distributed.barrier()
-
-
-def _refuse_other(out: Path, plan: Mapping[str, Any]) -> None:
+def _refuse_other(out: Path) -> None:
+    """A folder that holds something else, before anything is written."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder")
-    if (out / MANIFEST).exists():
-        if read_manifest(out).get("plan") != _hash(plan):
-            raise UserError(f"{out}: holds another embedding; choose another folder, or delete it")
-    elif (out / BEGUN).exists():
-        _require_same(out, plan)
-    elif out.exists() and any(out.iterdir()):
+    ours = (out / MANIFEST).exists() or (out / parts.FOLDER).exists()
+    if out.exists() and not ours and any(out.iterdir()):
         raise UserError(f"{out}: is not empty, and holds no embedding; choose another folder")
 
 
-def _require_same(out: Path, plan: Mapping[str, Any]) -> None:
-    try:
-        known = read_json(out / BEGUN)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{out / BEGUN}: cannot be read ({error}); delete {out} and {AGAIN}") from error
-    if known != {"plan": _hash(plan)}:
-        what = "another encoder, other images or other options"
-        raise UserError(f"{out}: was begun with {what}; choose another folder, or delete it")
+def _is_finished(out: Path, plan: Mapping[str, Any]) -> bool:
+    """Whether it is there, on all ranks; another embedding is refused."""
+    there = (out / MANIFEST).exists()
+    if there and read_manifest(out).get("plan") != _hash(plan):
+        what = "of other images, another encoder or other options, or the images have changed since"
+        raise UserError(f"{out}: holds another embedding ({what}); choose another folder, or delete it")
+    [missing] = distributed.any_rank(not there, device=CPU)
+    return not missing
 
 
 def _hash(plan: Mapping[str, Any]) -> str:
+    """Of what must be the same for a stopped embedding to be gone on with."""
     facts = {**plan, "encoder": {name: value for name, value in plan["encoder"].items() if name != "source"}}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _part_files(out: Path, start: int) -> tuple[Path, Path]:
-    """Vectors and facts of a part; the second is written last."""
-    return out / PARTS / f"{start:012d}.npy", out / PARTS / f"{start:012d}.jsonl"
+def _require_room(work: Parts, kind: Format | Literal[""]) -> None:
+    """Parts and what they are joined to are on the disk together; then another format takes the place of the parts."""
+    row = work.width * work.dtype.itemsize + LINE
+    parts_to_come = row * min(work.count, sum(not work.is_whole(start) for start in work.starts()) * parts.PART)
+    needed = row * work.count + max(parts_to_come, bytes_a_row(kind, work.width, work.dtype) * work.count)
+    free = shutil.disk_usage(work.folder).free
+    if needed > free:
+        raise UserError(
+            f"{work.out}: needs {scaled(needed, 'B')} where the disk has {scaled(free, 'B')} free; make room, choose "
+            "another disk, or give --dtype float16"
+        )
 
 
-def _embed_parts(embedder: Embedder, source: Source, out: Path, dtype: Dtype) -> None:
-    """The parts of this rank that are missing; the next one is decoded while the encoder works on one."""
-    starts = list(range(0, len(source), PART))[distributed.rank() :: distributed.world_size()]
-    missing = [start for start in starts if not _part_files(out, start)[1].exists()]
-    with progress(f"embedding {source.name}", len(missing) * PART) as advance:
-        for start, part in _decoded(source, missing):
-            vectors = embedder.vectors(part.pixels).numpy()
-            if not np.isfinite(vectors).all():
-                row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-                name = part.facts[row]["filename"]
-                raise UserError(f"{embedder.source}: gives values that are not finite for {name}; is it trained?")
-            _write_part(out, start, vectors.astype(dtype), part)
-            advance(PART)
+def _spans(source: Source, start: int, size: int) -> Iterator[Span]:
+    """What is computed together of the part that begins there."""
+    end = min(start + parts.PART, len(source))
+    step = min(BATCH, files_at_once(size))
+    return ((first, min(first + step, end)) for first in range(start, end, step))
 
 
-def _decoded(source: Source, starts: list[int]) -> Iterator[tuple[int, Part]]:
-    with ThreadPoolExecutor(1) as ahead:
-        waiting = [ahead.submit(source.part, start, start + PART) for start in starts[:1]]
-        for place, start in enumerate(starts):
-            part = waiting.pop().result()
-            if place + 1 < len(starts):
-                waiting.append(ahead.submit(source.part, starts[place + 1], starts[place + 1] + PART))
-            yield start, part
+def _embed_parts(embedder: Embedder, source: Source, work: Parts) -> None:
+    """The parts of this rank that are missing."""
+    missing, size = work.missing(), embedder.square
+    spans = (span for start in missing for span in _spans(source, start, size))
+    total = min(len(missing) * parts.PART, len(source))
+    with progress(f"embedding {source.name}", total) as advance, closing(read_ahead(source, spans)) as batches:
+        for start in missing:
+            vectors: list[NDArray[Any]] = []
+            lines: list[bytes] = []
+            broken: list[str] = []
+            for (first, end), batch in zip(_spans(source, start, size), batches, strict=False):
+                vectors.append(_vectors(embedder, batch, work.dtype))
+                lines += batch.lines
+                broken += batch.broken
+                advance(end - first)
+            work.write(start, np.concatenate(vectors), lines, broken)
 
 
-def _write_part(out: Path, start: int, vectors: np.ndarray[Any, Any], part: Part) -> None:
-    values, facts = _part_files(out, start)
-    write_atomically(values, np.ascontiguousarray(vectors).tobytes())
-    content = [json.dumps({"broken": part.broken}).encode() + b"\n", *(write_line(line) for line in part.facts)]
-    write_atomically(facts, b"".join(content))
+def _vectors(embedder: Embedder, batch: Part, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """All of them finite, also in the type they are stored in."""
+    computed = embedder.vectors(batch.pixels).numpy()
+    with np.errstate(over="ignore"):
+        vectors = computed.astype(dtype, copy=False)
+    if np.isfinite(vectors).all():
+        return vectors
+    row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+    name = printable(batch.facts[row]["filename"])
+    if np.isfinite(computed).all():
+        raise UserError(f"dtype: float16 cannot hold the values for {name}; give float32")
+    raise UserError(f"{embedder.source}: gives values that are not finite for {name}; is it trained?")
 
 
-def _publish(out: Path, source: Source, plan: Mapping[str, Any], dtype: Dtype) -> None:
-    """The parts, one after the other, as two files; then the manifest. Parts go last, so that a kill costs nothing."""
-    starts = range(0, len(source), PART)
-    images = hashlib.sha256()
-    count, broken, digest = 0, [], hashlib.sha256()
-    with (out / f".{IMAGES}.tmp").open("wb") as lines:
-        for start in starts:
-            first, *rest = _part_files(out, start)[1].read_bytes().splitlines(keepends=True)
-            broken += json.loads(first)["broken"]
-            count += len(rest)
-            for line in rest:
-                lines.write(line)
-                images.update(line)
-                digest.update(json.loads(line)["sha256"].encode())
-        _to_disk(lines)
-    write_atomically(out / BROKEN, "".join(f"{line}\n" for line in broken).encode())
-    if not count:
-        raise UserError(f"{source.name}: none of {len(source):,} files can be used; {out / BROKEN} says why")
-    features = plan["encoder"]["num_features"]
-    vectors = _join_vectors(out, starts, (count, features), dtype)
-    (out / f".{IMAGES}.tmp").replace(out / IMAGES)
-    (out / f".{VECTORS}.tmp").replace(out / VECTORS)
-    facts = {"source": source.name, "root": source.root, "kind": source.kind, "count": count, "broken": len(broken)}
+def _write_manifest(out: Path, source: Source, plan: Mapping[str, Any], joined: Joined) -> None:
+    """Last of all: from here on there is an embedding."""
+    facts = {"source": source.name, "root": source.root, "kind": source.kind}
     manifest = {
         "what": WHAT,
         "version": VERSION,
-        "dtype": dtype,
+        "dtype": plan["dtype"],
         "encoder": plan["encoder"],
-        "images": {**facts, "digest": digest.hexdigest()},
-        "vectors_sha256": vectors,
-        "images_sha256": images.hexdigest(),
+        "images": {**facts, "count": joined.count, "broken": joined.broken, "digest": joined.digest},
+        "vectors_sha256": joined.vectors_sha256,
+        "images_sha256": joined.images_sha256,
         "plan": _hash(plan),
         "made": _made(),
     }
     write_atomically(out / MANIFEST, json.dumps(manifest, indent=1).encode())
-    shutil.rmtree(out / PARTS)
-    (out / BEGUN).unlink()
-
-
-def _join_vectors(out: Path, starts: range, shape: tuple[int, int], dtype: Dtype) -> str:
-    """Write them behind one header; returns the hash of the file."""
-    sha = hashlib.sha256()
-    with (out / f".{VECTORS}.tmp").open("w+b") as file:
-        header = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(file, header)
-        for start in starts:
-            with _part_files(out, start)[0].open("rb") as part:
-                shutil.copyfileobj(part, file, 1 << 20)
-        _to_disk(file)
-        file.seek(0)
-        while chunk := file.read(1 << 20):
-            sha.update(chunk)
-    return sha.hexdigest()
-
-
-def _to_disk(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _made() -> dict[str, str]:

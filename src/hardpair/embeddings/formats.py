@@ -12,6 +12,7 @@ from hardpair.errors import UserError
 
 Format = Literal["parquet", "csv"]
 AT_ONCE = 4096  # rows
+FACTS = 300  # bytes of all but the vector, with a long name
 
 
 def write_format(embedding: Embedding, kind: Format) -> Path:
@@ -33,6 +34,11 @@ def require_format(kind: Format) -> None:
             import pyarrow.parquet  # noqa: F401
         except ImportError as error:
             raise UserError("format: parquet needs pyarrow; pip install 'hardpair[parquet]'") from error
+
+
+def bytes_a_row(kind: Format | Literal[""], width: int, dtype: np.dtype[Any]) -> int:
+    """About as many as a row takes at most; a number in a CSV has up to nine digits, a sign and an exponent."""
+    return {"": 0, "parquet": width * dtype.itemsize + FACTS, "csv": 14 * width + FACTS}[kind]
 
 
 def _columns(embedding: Embedding, start: int) -> dict[str, list[Any]]:

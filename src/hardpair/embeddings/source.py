@@ -1,12 +1,13 @@
-"""The images to embed: any folder, a list of files, a packed set or a named set, a part at a time."""
+"""The images to embed: any folder, a list of files, a packed set or a named set, a batch at a time."""
 
-import functools
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ import torch
 from torch import Tensor
 
 from hardpair.data import Images, only_size, open_images
-from hardpair.data.decode import THREADS, UnusableError, read_square
+from hardpair.data.decode import THREADS, Square, decode_files
+from hardpair.data.fill import files_key
 from hardpair.data.images import SPLITS
 from hardpair.data.layout import NAMES, Listing, as_folder, list_whole
 from hardpair.data.store import is_packed, read_index
-from hardpair.errors import UserError, printable
+from hardpair.embeddings.embedding import write_line
+from hardpair.errors import printable
 
-LISTS = (".txt", ".lst", ".list")  # files that hold names of images, one per line
-MOST_BYTES = 1 << 32  # of such a list
+AHEAD = 2  # batches that are read before they are asked for
+Span = tuple[int, int]  # the images from the first number to the one before the second
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,12 @@ class Part:
 
     pixels: Tensor  # uint8 (n, 3, S, S)
     facts: list[dict[str, Any]]  # (n,) filename, label, split, sha256, width, height
+    lines: list[bytes]  # (n,) the same as lines of images.jsonl
     broken: list[str]  # "file: reason" of those that are left out
+
+
+def _make_part(pixels: Tensor, facts: list[dict[str, Any]], broken: list[str]) -> Part:
+    return Part(pixels, facts, [write_line(known) for known in facts], broken)
 
 
 class Source(ABC):
@@ -50,8 +58,28 @@ class Source(ABC):
         """Hash of what tells whether these are the same images as before."""
 
     @abstractmethod
+    def read(self, pool: ThreadPoolExecutor, start: int, stop: int) -> Part:
+        """Those from start to stop, decoded by the threads of the pool."""
+
     def part(self, start: int, stop: int) -> Part:
-        """Those from start to stop."""
+        """The same, once."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            return self.read(pool, start, stop)
+
+
+def read_ahead(source: Source, spans: Iterable[Span]) -> Generator[Part, None, None]:
+    """The images of each span; the next ones are decoded while the caller works on these."""
+    pool, reader = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(1)
+    todo = iter(spans)
+    try:
+        waiting = deque(reader.submit(source.read, pool, *span) for span in islice(todo, AHEAD))
+        while waiting:
+            batch = waiting.popleft().result()
+            waiting.extend(reader.submit(source.read, pool, *span) for span in islice(todo, 1))
+            yield batch
+    finally:
+        reader.shutdown(cancel_futures=True)
+        pool.shutdown()
 
 
 class Files(Source):
@@ -68,28 +96,28 @@ class Files(Source):
         return self.count
 
     def key(self) -> str:
-        """Of all names; a picture that changed is found by its own hash."""
+        """Of the names, lengths and times of all files."""
         sha = hashlib.sha256(f"{self.root}\n{self.size}\n".encode("utf-8", "surrogateescape"))
         for split, below, listing in self.groups:
-            sha.update(f"{split} {below} {len(listing.names)}\n".encode("utf-8", "surrogateescape"))
-            for name in listing.names:
-                sha.update(name.encode("utf-8", "surrogateescape") + b"\0")
+            files = files_key(listing.root, listing.names, self.size)
+            sha.update(f"{split} {below} {len(listing.names)} {files}\n".encode("utf-8", "surrogateescape"))
         return sha.hexdigest()
 
-    def part(self, start: int, stop: int) -> Part:
-        """Decoded by threads."""
+    def read(self, pool: ThreadPoolExecutor, start: int, stop: int) -> Part:
+        """Each file is read once: what is hashed is what is decoded."""
         wanted = self._entries(start, stop)
-        with ThreadPoolExecutor(THREADS) as pool:
-            results = list(pool.map(functools.partial(_read, self.root, self.size), [name for name, _, _ in wanted]))
-        good = [(entry, result) for entry, result in zip(wanted, results, strict=True) if not isinstance(result, str)]
-        broken = [
-            f"{printable(name)}: {result}"
-            for (name, _, _), result in zip(wanted, results, strict=True)
-            if isinstance(result, str)
-        ]
-        facts = [_facts(name, label, split, known) for (name, label, split), (_, known) in good]
-        pixels = np.stack([square for _, (square, _) in good]) if good else np.empty((0, 3, self.size, self.size), "u1")
-        return Part(torch.from_numpy(pixels), facts, broken)
+        results = decode_files(pool, [Path(self.root, name) for name, _, _ in wanted], self.size, hashed=True)
+        pixels = np.empty((len(wanted), 3, self.size, self.size), np.uint8)
+        facts: list[dict[str, Any]] = []
+        broken: list[str] = []
+        for (name, label, split), result in zip(wanted, results, strict=True):
+            if isinstance(result, Square):
+                pixels[len(facts)] = result.pixels
+                known = {"sha256": result.sha256, "width": result.sides[0], "height": result.sides[1]}
+                facts.append(_facts(name, label, split, known))
+            else:
+                broken.append(f"{printable(name)}: {result}")
+        return _make_part(torch.from_numpy(pixels[: len(facts)]), facts, broken)
 
     def _entries(self, start: int, stop: int) -> list[tuple[str, str | None, str]]:
         """Name below the root, label and split of each file."""
@@ -118,19 +146,19 @@ class Decoded(Source):
         """Of the pixels."""
         return hashlib.sha256(" ".join(images.digest() for _, images in self.splits).encode()).hexdigest()
 
-    def part(self, start: int, stop: int) -> Part:
+    def read(self, pool: ThreadPoolExecutor, start: int, stop: int) -> Part:  # noqa: ARG002 - nothing to decode
         """Rows of the sets."""
         blocks, facts = [], []
         for split, images in self.splits:
             rows = torch.arange(len(images))[max(start, 0) : max(stop, 0)]
             blocks.append(images.batch(rows))
-            for row, pixels in zip(rows.tolist(), blocks[-1], strict=True):
+            for row, pixels in zip(rows.tolist(), blocks[-1].numpy(), strict=True):
                 label = None if images.labels is None else images.classes[int(images.labels[row])]
                 name = images.files[row] if images.files else f"{split}/{row:06d}.png"
-                known = {"sha256": hashlib.sha256(pixels.contiguous().numpy().data).hexdigest()}
+                known = {"sha256": hashlib.sha256(pixels.data).hexdigest()}
                 facts.append(_facts(name, label, split, known | {"width": images.size, "height": images.size}))
             start, stop = start - len(images), stop - len(images)
-        return Part(torch.cat(blocks), facts, [])
+        return _make_part(torch.cat(blocks), facts, [])
 
 
 def open_source(images: str, *, size: int, least: int, data_root: Path) -> Source:
@@ -145,8 +173,6 @@ def open_source(images: str, *, size: int, least: int, data_root: Path) -> Sourc
     """
     if images.partition(":")[0] in NAMES:
         return Decoded(images, "", [(split, open_images(images, split, size=size, root=data_root)) for split in SPLITS])
-    if Path(images).is_file():
-        return _listed(images, size)
     folder = as_folder(images)
     if is_packed(folder):
         stored = only_size(images)
@@ -154,35 +180,8 @@ def open_source(images: str, *, size: int, least: int, data_root: Path) -> Sourc
         splits = [split for split in SPLITS if split in read_index(folder).splits]
         opened = [(split, open_images(images, split, size=side, root=data_root)) for split in splits]
         return Decoded(images, os.path.abspath(folder), opened)  # noqa: PTH100
-    return Files(images, folder, list_whole(folder), size)
-
-
-def _listed(file: str, size: int) -> Files:
-    """The files that a list names, relative to the list, or to the root of the file system."""
-    path = Path(file)
-    if path.suffix.lower() not in LISTS:
-        raise UserError(f"{file}: is a file; give a folder of images, or a list of files (one per line) called .txt")
-    if path.stat().st_size > MOST_BYTES:
-        raise UserError(f"{file}: is too long for a list of files; split it")
-    lines = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
-    names = list(dict.fromkeys(line.rstrip("\r") for line in lines if line.strip()))
-    if not names:
-        raise UserError(f"{file}: names no files; give one per line")
-    return Files(file, path.parent, [("", Listing(path.parent, names, None, ()))], size)
-
-
-def _read(root: str, size: int, name: str) -> Any:
-    """The square, and hash and sides of the file; or why not."""
-    path = Path(root, name)
-    try:
-        square = read_square(path, size)
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    except UnusableError as reason:
-        return str(reason)
-    except OSError as error:  # it went away between the two
-        return error.strerror or "cannot be read"
-    return square.pixels, {"sha256": sha256, "width": square.sides[0], "height": square.sides[1]}
+    root, listings = list_whole(folder)
+    return Files(images, root, listings, size)
 
 
 def _facts(name: str, label: str | None, split: str, known: dict[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _join(first: Listing, second: Listing) -> Listing:
     assert first.labels is not None
     assert second.labels is not None
     labels = torch.cat([first.labels, second.labels])
-    return Listing(first.root, first.names + second.names, labels, first.classes)
+    return Listing(first.root, [*first.names, *second.names], labels, first.classes)
 
 
 def _divide(whole: Listing, split: TransferSplit, held: int) -> Listing:
