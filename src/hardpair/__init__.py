@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from hardpair.api import Run, open_run, pretrain
     from hardpair.embeddings.embed import embed
     from hardpair.embeddings.embedding import Embedding, open_embedding
+    from hardpair.embeddings.search import search
     from hardpair.errors import UserError
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
     from hardpair.methods import METHODS, Method
@@ -16,6 +17,7 @@ _HOME = {
     "api": ("Run", "open_run", "pretrain"),
     "embeddings.embed": ("embed",),
     "embeddings.embedding": ("Embedding", "open_embedding"),
+    "embeddings.search": ("search",),
     "errors": ("UserError",),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
     "methods": ("METHODS", "Method"),
@@ -38,6 +40,7 @@ __all__ = [
     "open_embedding",
     "open_run",
     "pretrain",
+    "search",
 ]
 __version__ = "0.1.0"
 

@@ -19,6 +19,7 @@ VERBS = {
     "evaluate": ("RUN [--protocol …]", "score its encoder, and a randomly initialised one of the same shape"),
     "report": ("RUN", "tables, curves and one page to look at"),
     "embed": ("ENCODER IMAGES --out EMB", "a vector per image, for the verbs below that take EMB"),
+    "search": ("EMB QUERY … [-k 10]", "the nearest images: by picture, name, folder or another EMB"),
     "compare": ("--methods …", "methods side by side under the same conditions, one table and figure"),
     "ablate": ("tau|mining|gradient", "the paper's ablations, over seeds, one table and figure each"),
     "recipes": ("[NAME]", "what can be trained, by name"),

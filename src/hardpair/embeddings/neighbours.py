@@ -8,6 +8,7 @@ from torch import Tensor
 from hardpair.embeddings.embedding import Embedding
 
 TILE = 16_384  # vectors of the bank at a time
+HALF_TILE = 1024  # of float16 for one query: as float32 they stay in the processor's cache
 QUERIES = 1024  # at a time: a tile of similarities takes 64 MB
 
 
@@ -31,6 +32,8 @@ class Bank:
             own: where the queries are rows of the bank, that of the first; an image is not its own neighbour.
         """
         k = min(k, len(self) - (own is not None))
+        if len(queries) == 1:
+            return self._nearest_of_one(torch.from_numpy(queries[0]), k, own)
         found = [
             self._nearest(torch.from_numpy(queries[start : start + QUERIES]), k, None if own is None else own + start)
             for start in range(0, len(queries), QUERIES)
@@ -51,6 +54,22 @@ class Bank:
                 best, kept = best.topk(k, dim=1)
                 rows = rows.gather(1, kept)
         return best, rows
+
+    def _nearest_of_one(self, query: Tensor, k: int, own: int | None) -> tuple[Tensor, Tensor]:
+        """One product of matrix and vector, by numpy: it took half of torch's time on a CPU."""
+        unit = torch.nn.functional.normalize(query.float(), dim=0).numpy()
+        vectors = self.vectors.numpy()
+        if vectors.dtype == np.float32:
+            product = torch.from_numpy(vectors @ unit)
+        else:
+            product = torch.cat(
+                [torch.from_numpy(tile.float().numpy() @ unit) for tile in self.vectors.split(HALF_TILE)]
+            )
+        similarity = product.mul_(self.inverse)
+        if own is not None:
+            similarity[own] = -torch.inf
+        top = similarity.topk(k)
+        return top.values[None], top.indices[None]
 
 
 def _hide_own(similarity: Tensor, first: int) -> None:

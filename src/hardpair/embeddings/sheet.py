@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from hardpair.errors import UserError
 from hardpair.files import write_atomically
 from hardpair.report.markup import Html, document, element, join
 
@@ -45,6 +46,20 @@ def write_sheet(target: Path, title: str, lede: str, groups: Iterable[Group], *,
     footer = element("footer", "Made by hardpair. It works offline.")
     write_atomically(target, document(title, ["page.css", "sheet.css"], header, body, footer).encode())
     return target
+
+
+def refuse_other_page(target: Path) -> None:
+    """Before any work: refuse to write a page over something else."""
+    if target.suffix.lower() != ".html":
+        raise UserError(f"{target}: give a name that ends in .html")
+    if not target.parent.is_dir():
+        raise UserError(f"{target}: there is no folder {target.parent}")
+    if target.is_file():
+        with target.open("rb") as file:
+            if b"hardpair</title>" in file.read(2000):
+                return
+    if target.exists():
+        raise UserError(f"{target}: holds something else; give another name, or delete it")
 
 
 def jpeg(pixels: NDArray[np.uint8], quality: int = QUALITY) -> bytes:

@@ -1,0 +1,43 @@
+"""CSV files of the verbs: written under a temporary name first, and never over a file of another kind."""
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hardpair.errors import UserError
+
+
+def write_csv(target: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    """Write a table; names of files that are not text come out as the bytes they are. Returns where it is."""
+    refuse_other(target, header)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(rows)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def refuse_other(target: Path, header: Sequence[str]) -> None:
+    """Before any work: refuse to write over a file that is no table with these columns."""
+    if target.suffix.lower() != ".csv":
+        raise UserError(f"{target}: give a name that ends in .csv")
+    if not target.parent.is_dir():
+        raise UserError(f"{target}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise UserError(f"{target}: is a folder; give the name of a file")
+    if not target.exists():
+        return
+    with target.open("rb") as file:
+        first = file.readline(1000).decode("utf-8", "replace").strip()
+    if first != ",".join(header):
+        raise UserError(f"{target}: holds something else; give another name, or delete it")
