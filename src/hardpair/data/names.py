@@ -1,15 +1,38 @@
-"""Names of a million files in little memory."""
+"""Columns of text for a million images in little memory: Python's own strings would take a hundred bytes each."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Final, overload
 
 
-class Names(Sequence[str]):
-    """Text in a fixed order, kept as one block of bytes; a list of Python's own strings takes five times as much.
+class Column(Sequence[str]):
+    """Text in a fixed order that is equal to a list of the same text. A slice is a list."""
 
-    A slice is a list. Names that are not text (PEP 383) survive.
-    """
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._at(row) for row in range(*place.indices(len(self)))]
+        return self._at(range(len(self))[place])  # IndexError beyond the ends
+
+    def _at(self, row: int) -> str:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as lists have none
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self[:3]}{' and more' * (len(self) > 3)})"
+
+
+class Names(Column):
+    """Text that differs from row to row, in one block of bytes. Names that are not text (PEP 383) survive."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._block = bytearray()
@@ -25,31 +48,38 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[row] for row in range(*place.indices(len(self)))]
-        row = range(len(self))[place]  # IndexError beyond the ends
-        return self._text(self._ends[row - 1] if row else 0, self._ends[row])
-
     def __iter__(self) -> Iterator[str]:
         start = 0
         for end in self._ends:
-            yield self._text(start, end)
+            yield self._block[start:end].decode("utf-8", "surrogatepass")
             start = end
 
-    def _text(self, start: int, end: int) -> str:
-        return self._block[start:end].decode("utf-8", "surrogatepass")
+    def _at(self, row: int) -> str:
+        start = self._ends[row - 1] if row else 0
+        return self._block[start : self._ends[row]].decode("utf-8", "surrogatepass")
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
-            return NotImplemented
-        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as lists have none
+class Repeated(Column):
+    """A few words, each of them many times."""
 
-    def __repr__(self) -> str:
-        return f"Names({self[:3]}{' and more' * (len(self) > 3)})"
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self.numbers: Final[dict[str, int]] = {}  # of each word, in the order in which they come
+        self.codes = array("i")  # (N,)
+        self._words: list[str] = []
+        for word in words:
+            self.append(word)
+
+    def append(self, word: str) -> None:
+        """One more."""
+        if (number := self.numbers.setdefault(word, len(self._words))) == len(self._words):
+            self._words.append(word)
+        self.codes.append(number)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.numbers
+
+    def _at(self, row: int) -> str:
+        return self._words[self.codes[row]]

@@ -7,16 +7,18 @@ encoder made the vectors, how it saw the images, and the hash of the two files. 
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from hardpair.data.images import map_file
+from hardpair.data.names import Names, Repeated
 from hardpair.errors import UserError, printable, shown
 from hardpair.files import parse_json, read_json
 
@@ -26,6 +28,7 @@ LONGEST_LINE = 20_000  # bytes of a line; systems allow a path 4,096
 AT_ONCE = 65_536  # rows looked at at a time
 AGAIN = "embed the images again"
 DTYPES = ("float32", "float16")
+NO_LABEL = "\0"  # no name of a folder has a zero byte
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,12 @@ class Embedding:
 
     folder: Path
     vectors: NDArray[Any]  # (N, D) float32 or float16, memory mapped
-    files: tuple[str, ...]  # (N,) names below the folder of the images
+    files: Sequence[str]  # (N,) names below the folder of the images
     classes: tuple[str, ...]  # label k is classes[k]; empty without labels
     labels: NDArray[np.int64]  # (N,) -1 where there is none
-    splits: tuple[str, ...]  # (N,) "train", "test", or "" where the images have no splits
-    sha256: tuple[str, ...]  # (N,) of the file, or of the pixels where there is none
-    sides: NDArray[np.int64]  # (N, 2) width and height of the pictures
+    splits: Sequence[str]  # (N,) "train", "test", or "" where the images have no splits
+    sha256: Sequence[str]  # (N,) of the file, or of the pixels where there is none
+    sides: NDArray[np.int32]  # (N, 2) width and height of the pictures
     manifest: Mapping[str, Any]
 
     def __len__(self) -> int:
@@ -88,22 +91,10 @@ def open_embedding(folder: Path | str) -> Embedding:
     manifest = read_manifest(folder)
     count, width = manifest["images"]["count"], manifest["encoder"]["num_features"]
     vectors = _map_vectors(folder / VECTORS, (count, width), manifest["dtype"])
-    for start in range(0, count, AT_ONCE):
-        if not np.isfinite(vectors[start : start + AT_ONCE]).all():
-            raise UserError(f"{folder / VECTORS}: holds values that are not finite; {AGAIN}")
-    names, labels, splits, hashes, sides = _read_columns(folder / IMAGES, count, manifest["images_sha256"])
-    classes = tuple(sorted({label for label in labels if label is not None}))
-    number = {name: place for place, name in enumerate(classes)}
+    columns = _read_columns(folder / IMAGES, count, manifest["images_sha256"])
+    classes, labels = _number_classes(columns.labels)
     return Embedding(
-        folder,
-        vectors,
-        tuple(names),
-        classes,
-        np.array([-1 if label is None else number[label] for label in labels], dtype=np.int64),
-        tuple(splits),
-        tuple(hashes),
-        np.array(sides, dtype=np.int64).reshape(-1, 2),
-        manifest,
+        folder, vectors, columns.files, classes, labels, columns.splits, columns.sha256, columns.sides(), manifest
     )
 
 
@@ -144,12 +135,23 @@ def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]
             npy.read_magic(stream)
             found, fortran, stored = npy.read_array_header_1_0(stream)
             offset = stream.tell()
-        length = offset + shape[0] * shape[1] * np.dtype(kind).itemsize
-        if found != shape or fortran or stored != np.dtype(kind) or file.stat().st_size != length:
-            raise ValueError(f"not {shape[0]:,} vectors of {shape[1]} in {dtype}")
+            length = offset + shape[0] * shape[1] * np.dtype(kind).itemsize
+            if found != shape or fortran or stored != np.dtype(kind) or file.stat().st_size != length:
+                raise ValueError(f"not {shape[0]:,} vectors of {shape[1]} in {dtype}")
+            _refuse_odd_values(stream, kind, shape)
         return map_file(file, shape, kind, offset=offset)
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
+
+
+def _refuse_odd_values(stream: BinaryIO, kind: type[Any], shape: tuple[int, int]) -> None:
+    """Read all values once, in passing: of a map the pages would stay, and count as memory of this process."""
+    for start in range(0, shape[0], AT_ONCE):
+        rows = min(AT_ONCE, shape[0] - start)
+        values = np.fromfile(stream, kind, rows * shape[1])
+        if not np.isfinite(values).all():
+            row = start + int(np.flatnonzero(~np.isfinite(values))[0]) // shape[1]
+            raise ValueError(f"row {row:,} holds values that are not finite")
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -159,28 +161,47 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
             yield parse_json(line.decode())
 
 
-Columns = tuple[list[str], list[str | None], list[str], list[str], list[tuple[int, int]]]
+class _Columns:
+    """What the lines say, column by column."""
+
+    def __init__(self) -> None:
+        self.files, self.labels, self.splits, self.sha256 = Names(), Repeated(), Repeated(), Names()
+        self._sides = array("i")
+
+    def append(self, facts: Mapping[str, Any]) -> None:
+        """One more line."""
+        self.files.append(str(facts["filename"]))
+        self.labels.append(NO_LABEL if facts.get("label") is None else str(facts["label"]))
+        self.splits.append(str(facts.get("split", "")))
+        self.sha256.append(str(facts["sha256"]))
+        self._sides.extend((int(facts["width"]), int(facts["height"])))
+
+    def sides(self) -> NDArray[np.int32]:
+        """Width and height, (N, 2)."""
+        return np.frombuffer(self._sides, np.int32).reshape(-1, 2)
 
 
-def _read_columns(file: Path, count: int, sha256: str) -> Columns:
-    """Filename, label, split, hash, and width and height, each as a list."""
-    columns: Columns = ([], [], [], [], [])
-    names, labels, splits, hashes, sides = columns
+def _read_columns(file: Path, count: int, sha256: str) -> _Columns:
+    columns = _Columns()
     try:
         with file.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
                 raise ValueError("it is not what was written, by its hash")
         for facts in read_lines(file):
-            names.append(str(facts["filename"]))
-            labels.append(None if facts.get("label") is None else str(facts["label"]))
-            splits.append(str(facts.get("split", "")))
-            hashes.append(str(facts["sha256"]))
-            sides.append((int(facts["width"]), int(facts["height"])))
-        if len(names) != count:
-            raise ValueError(f"{len(names):,} lines for {count:,} images")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            columns.append(facts)
+        if len(columns.files) != count:
+            raise ValueError(f"{len(columns.files):,} lines for {count:,} images")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UserError(f"{printable(str(file))}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
     return columns
+
+
+def _number_classes(labels: Repeated) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The names of the classes, sorted, and which of them each image is of; -1 where it has no label."""
+    classes = tuple(sorted(labels.numbers.keys() - {NO_LABEL}))
+    place = {name: number for number, name in enumerate(classes)}
+    numbers = np.array([place.get(word, -1) for word in labels.numbers], dtype=np.int64)
+    return classes, numbers[np.frombuffer(labels.codes, np.int32)]
 
 
 def write_line(facts: Mapping[str, Any]) -> bytes:
