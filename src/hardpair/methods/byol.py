@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from hardpair.errors import require_range
 from hardpair.losses import cosine_regression
 from hardpair.methods.method import Method
+from hardpair.methods.small_views import SmallViews, mean, others
 from hardpair.models import Encoder, average_into, averaged_copy, mlp
 from hardpair.views import Draw, PolicyName, two_views
 
@@ -30,6 +31,8 @@ class BYOL(Method):
         first_view: augmentation of one view.
         second_view: augmentation of the other.
         momentum: share of the old target kept at a step, at first; it rises to 1 along a cosine.
+        small_views: further, smaller views; each must agree with both large ones.
+        small_size: side of a small view as a share of that of the others.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class BYOL(Method):
         first_view: PolicyName = "byol_first",
         second_view: PolicyName = "byol_second",
         momentum: float = 0.996,
+        small_views: int = 0,
+        small_size: float = 2 / 3,
     ) -> None:
         super().__init__()
         require_range("momentum", momentum, 0, 1)
@@ -49,20 +54,24 @@ class BYOL(Method):
         self.predictor = mlp(head_outputs, head_hidden, head_outputs, bias=False)
         self.target = averaged_copy(nn.Sequential(self.encoder, self.projector))
         self.first_view, self.second_view, self.momentum = first_view, second_view, momentum
+        self.small = SmallViews(small_views, small_size)
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views, each by its own policy."""
-        return two_views(images, self.first_view, self.second_view, draw)
+        """Two views, each by its own policy, and small ones by the first."""
+        pair = two_views(images, self.first_view, self.second_view, draw)
+        return [*pair, *self.small.of(images, self.first_view, draw, self.encoder, pair[0])]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
-        """Each view's prediction of the other's target."""
+        """Each view's prediction of the targets of the others; small views have none."""
         with torch.no_grad():  # first, so that its memory is free again before the online network's fills
-            first_target, second_target = (self.target(view) for view in views)  # (N, D) each
-        first, second = (self.encoder(view) for view in views)  # (N, F) each
-        loss = cosine_regression(self._predict(first), second_target) + cosine_regression(
-            self._predict(second), first_target
-        )
-        return {"loss": loss, "features": first.detach()}
+            targets = [self.target(view) for view in views[:2]]  # (N, D) each
+        features = [self.encoder(view) for view in views]  # (N, F) each
+        predictions = [self._predict(rows) for rows in features]
+        ways = [
+            mean([cosine_regression(prediction, target) for prediction in others(predictions, place)])
+            for place, target in enumerate(targets)
+        ]
+        return {"loss": sum(ways[1:], ways[0]), "features": features[0].detach()}
 
     def _predict(self, features: Tensor) -> Tensor:
         prediction: Tensor = self.predictor(self.projector(features))

@@ -19,6 +19,7 @@ from hardpair import distributed
 from hardpair.errors import require_range
 from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss
 from hardpair.methods.method import Method, Pairs
+from hardpair.methods.small_views import SmallViews
 from hardpair.models import Encoder, average_into, averaged_copy, build_head
 from hardpair.views import POLICIES, Draw, PolicyName, augmented_view, plain_view, two_views
 
@@ -73,8 +74,6 @@ class HNPM(Method):
         require_range("alpha_pos", alpha_pos, 0, math.inf)
         require_range("alpha_neg", alpha_neg, 0, math.inf)
         require_range("softness", softness, 0, math.inf)
-        require_range("small_views", small_views, 0, 16)
-        require_range("small_size", small_size, 0.1, 1)
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
         self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
@@ -84,19 +83,17 @@ class HNPM(Method):
         self.norm: Literal["inf", "l2"] = norm
         self.reduce: Literal["sum", "mean"] = reduce
         self.mine, self.softness = mine, softness
-        self.small_views, self.small_size = small_views, small_size
+        self.small = SmallViews(small_views, small_size)
         self.tau, self.block_student_gradient = tau, block_student_gradient
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
         """The teacher's augmented image, the student's plain one, and small ones of the teacher."""
-        policy = POLICIES[self.teacher_view]
         if self.student_view == "plain":
-            augmented = augmented_view(images, policy, draw.within("teacher"))
+            augmented = augmented_view(images, POLICIES[self.teacher_view], draw.within("teacher"))
             pair = [augmented, plain_view(images, draw.size)]
         else:
             pair = two_views(images, self.teacher_view, self.student_view, draw, scopes=("teacher", "student"))
-        small = draw.at(self.encoder.nearest_size(self.small_size * pair[0].shape[-1]))
-        return [*pair, *(augmented_view(images, policy, small.within(f"small{k}")) for k in range(self.small_views))]
+        return [*pair, *self.small.of(images, self.teacher_view, draw, self.encoder, pair[0])]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """Eq. 1 and Eq. 7."""

@@ -6,7 +6,7 @@ query, made of nine shuffled patches of the image (jigsaw), must find the same k
 Paper:   Tian et al., "What Makes for Good Views for Contrastive Learning?", 2020.
 Loss:    (1 - b) InfoNCE of the view's query + b InfoNCE of the patches' query, against one key and one queue.
 Differs: RandAugment's magnitudes scale with the image; patches are 3/4 of a ninth's side, as published at 255 px;
-         batch norm sees the whole batch, queries and keys in one order.
+         `splits` stands for the published eight devices, as in MoCo.
 """
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 from hardpair.errors import UserError, require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
+from hardpair.methods.splits import Splits
 from hardpair.models import Encoder, Queue, average_into, averaged_copy, mlp
 from hardpair.precision import to_float32
 from hardpair.views import POLICIES, Draw, PolicyName, augmented_view, two_views
@@ -37,6 +38,7 @@ class InfoMin(Method):
         momentum: share of the old key encoder kept at each step.
         jigsaw: weight b of the patches' query; 0 leaves it out.
         jigsaw_size: side of the view that the patches are cut from, as a share of the image's.
+        splits: parts of the batch that batch norm sees by themselves.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class InfoMin(Method):
         momentum: float = 0.999,
         jigsaw: float = 0.5,
         jigsaw_size: float = 1.0,
+        splits: int = 1,
     ) -> None:
         super().__init__()
         require_range("temperature", temperature, 1e-3, 100)
@@ -69,9 +72,12 @@ class InfoMin(Method):
         self.fresh: list[Tensor] = []  # keys of this step, for the queue once the step is done
         self.view, self.temperature, self.momentum = view, temperature, momentum
         self.jigsaw, self.jigsaw_size = jigsaw, jigsaw_size
+        self.splits = Splits(splits)
+        self.whole_batch_norm = splits == 1
 
     def prepare(self, pixels: Tensor) -> None:
-        """Images must be large enough for the patches of the jigsaw."""
+        """Images must be large enough for the patches of the jigsaw, and splits divisible among the processes."""
+        self.splits.require_divisible()
         size = self._side(pixels)
         if self.jigsaw and _patch(size) < SMALLEST_PATCH:
             raise UserError(
@@ -80,8 +86,8 @@ class InfoMin(Method):
             )
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy and, for the jigsaw, nine shuffled patches of a third."""
-        views = two_views(images, self.view, self.view, draw)
+        """Two views by one policy, the order of the keys for splits, and nine shuffled patches for the jigsaw."""
+        views = [*two_views(images, self.view, self.view, draw), *self.splits.shuffle(draw)]
         if self.jigsaw:
             whole = augmented_view(images, POLICIES["jigsaw"], draw.at(self._side(images)).within("jigsaw"))
             views.append(shuffled_patches(whole, draw.uniforms("patches", 3 * CELLS * CELLS)))
@@ -89,12 +95,13 @@ class InfoMin(Method):
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """The view's query and the patches' query against the other view's key."""
+        shuffle = views[2:3] if self.splits.count > 1 else []
         with torch.no_grad():
-            keys = normalize(to_float32(self.averaged(views[1])), dim=1)  # (N, D)
-        features = self.encoder(views[0])  # (N, F)
+            keys = normalize(to_float32(self.splits.shuffled(self.averaged, views[1], shuffle)), dim=1)  # (N, D)
+        features = self.splits.split(self.encoder, views[0])  # (N, F)
         loss = info_nce(self.head(features), keys, self.queue.keys, temperature=self.temperature)
         if self.jigsaw:
-            query = self._join_patches(views[2])  # (N, D)
+            query = self._join_patches(views[-1])  # (N, D)
             other = info_nce(query, keys, self.queue.keys, temperature=self.temperature)
             loss = (1 - self.jigsaw) * loss + self.jigsaw * other
         self.fresh = [keys]
@@ -104,7 +111,7 @@ class InfoMin(Method):
         return round(self.jigsaw_size * images.shape[-1])
 
     def _join_patches(self, patches: Tensor) -> Tensor:
-        outputs = self.patch_head(self.encoder(patches.flatten(0, 1)))  # (9 N, D)
+        outputs = self.patch_head(self.splits.split(self.encoder, patches.flatten(0, 1)))  # (9 N, D)
         joined: Tensor = self.join(outputs.view(len(patches), -1))
         return joined
 

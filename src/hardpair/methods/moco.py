@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hardpair import distributed
-from hardpair.errors import UserError, require_range
+from hardpair.errors import require_range
 from hardpair.losses import info_nce
 from hardpair.methods.method import Method
+from hardpair.methods.small_views import SmallViews, mean, others
+from hardpair.methods.splits import Splits
 from hardpair.models import Encoder, Queue, average_into, averaged_copy, mlp
 from hardpair.precision import to_float32
 from hardpair.views import Draw, PolicyName, two_views
@@ -36,6 +37,8 @@ class MoCo(Method):
         momentum: share of the old key encoder kept at each step.
         symmetric: let both views be queries; doubles the cost of a step.
         splits: parts of the batch that batch norm sees by themselves.
+        small_views: further, smaller views; each is a query for the same key.
+        small_size: side of a small view as a share of that of the others.
     """
 
     def __init__(
@@ -50,12 +53,13 @@ class MoCo(Method):
         momentum: float = 0.999,
         symmetric: bool = False,
         splits: int = 1,
+        small_views: int = 0,
+        small_size: float = 2 / 3,
     ) -> None:
         super().__init__()
         require_range("temperature", temperature, 1e-3, 100)
         require_range("queue", queue, 1, 10_000_000)
         require_range("momentum", momentum, 0, 1)
-        require_range("splits", splits, 1, 1024)
         features = encoder.num_features
         self.encoder = encoder
         self.head = mlp(features, head_hidden or features, head_outputs, batch_norm=False)
@@ -63,49 +67,39 @@ class MoCo(Method):
         self.queue = Queue(queue, head_outputs)
         self.fresh: list[Tensor] = []  # keys of this step, for the queue once the step is done
         self.view, self.temperature = view, temperature
-        self.momentum, self.symmetric, self.splits = momentum, symmetric, splits
+        self.momentum, self.symmetric = momentum, symmetric
+        self.splits, self.small = Splits(splits), SmallViews(small_views, small_size)
         self.whole_batch_norm = splits == 1
 
     def prepare(self, pixels: Tensor) -> None:  # noqa: ARG002
         """The splits must be divisible among the processes that share a batch."""
-        ranks = distributed.world_size()
-        if self.splits > 1 and self.splits % ranks:
-            raise UserError(f"splits: {self.splits} cannot be divided among {ranks} processes; give a multiple")
+        self.splits.require_divisible()
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy and, for splits, the order in which keys of the whole global batch are shuffled."""
-        views = two_views(images, self.view, self.view, draw)
-        if self.splits > 1:
-            views.append(distributed.gather(draw.uniforms("shuffle", 1)[:, 0]).argsort())
-        return views
+        """Two views by one policy, small ones, and, for splits, the order in which keys are shuffled."""
+        pair = two_views(images, self.view, self.view, draw)
+        return [*pair, *self.small.of(images, self.view, draw, self.encoder, pair[0]), *self.splits.shuffle(draw)]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
         """InfoNCE of the first view's queries and the second's keys, and the reverse if symmetric."""
-        first, second, *shuffle = views
-        keys = [self._keys(second, *shuffle)]  # (N, D)
-        if self.symmetric:
-            keys.append(self._keys(first, *shuffle))
-        loss, features = self._loss(first, keys[0])
-        if self.symmetric:
-            loss = loss + self._loss(second, keys[1])[0]
-        self.fresh = keys
-        return {"loss": loss, "features": features.detach()}
+        views, shuffle = views[: 2 + self.small.count], views[2 + self.small.count :]
+        keys = {target: self._keys(views[target], shuffle) for target in ((1, 0) if self.symmetric else (1,))}
+        shown = views if self.symmetric else others(views, 1)  # the key's view is no query of its own
+        features = [self.splits.split(self.encoder, view) for view in shown]  # (N, F) each
+        queries = [self.head(rows) for rows in features]  # (N, D) each
+        ways = [
+            mean([self._loss(query, key) for query in (others(queries, target) if self.symmetric else queries)])
+            for target, key in keys.items()
+        ]
+        self.fresh = list(keys.values())
+        return {"loss": sum(ways[1:], ways[0]), "features": features[0].detach()}
 
-    def _loss(self, images: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        features = self._in_splits(self.encoder, images)
-        loss = info_nce(self.head(features), keys, self.queue.keys, temperature=self.temperature)
-        return loss, features
+    def _loss(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return info_nce(queries, keys, self.queue.keys, temperature=self.temperature)
 
     @torch.no_grad()
-    def _keys(self, images: Tensor, shuffle: Tensor | None = None) -> Tensor:
-        """With splits, keys are shuffled into other splits than queries, so that batch norm cannot reveal the pairs."""
-        if shuffle is None:
-            return normalize(to_float32(self.averaged(images)), dim=1)
-        mixed = self._in_splits(self.averaged, distributed.local_rows(distributed.gather(images)[shuffle]))
-        return normalize(to_float32(distributed.local_rows(distributed.gather(mixed)[shuffle.argsort()])), dim=1)
-
-    def _in_splits(self, module: nn.Module, images: Tensor) -> Tensor:
-        return torch.cat([module(part) for part in images.chunk(max(1, self.splits // distributed.world_size()))])
+    def _keys(self, images: Tensor, shuffle: list[Tensor]) -> Tensor:
+        return normalize(to_float32(self.splits.shuffled(self.averaged, images, shuffle)), dim=1)
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """The queue takes the new keys; the key encoder follows."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from hardpair.errors import require_range
 from hardpair.losses import nt_xent
 from hardpair.methods.method import Method
+from hardpair.methods.small_views import SmallViews, mean, pairs_with_large
 from hardpair.models import Encoder, mlp
 from hardpair.views import Draw, PolicyName, two_views
 
@@ -26,6 +27,8 @@ class SimCLRv2(Method):
         head_outputs: width of the head's output.
         view: augmentation of both views.
         temperature: divides the similarities.
+        small_views: further, smaller views; each must agree with both large ones.
+        small_size: side of a small view as a share of that of the others.
     """
 
     def __init__(
@@ -36,6 +39,8 @@ class SimCLRv2(Method):
         head_outputs: int = 128,
         view: PolicyName = "simclr",
         temperature: float = 0.1,
+        small_views: int = 0,
+        small_size: float = 2 / 3,
     ) -> None:
         super().__init__()
         require_range("temperature", temperature, 1e-3, 100)
@@ -43,17 +48,20 @@ class SimCLRv2(Method):
         self.encoder = encoder
         self.head = mlp(encoder.num_features, hidden, hidden, head_outputs, last="scaled")
         self.view, self.temperature = view, temperature
+        self.small = SmallViews(small_views, small_size)
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy."""
-        return two_views(images, self.view, self.view, draw)
+        """Two views by one policy, and small ones."""
+        pair = two_views(images, self.view, self.view, draw)
+        return [*pair, *self.small.of(images, self.view, draw, self.encoder, pair[0])]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
-        """NT-Xent of the two views' outputs."""
-        features = self.encoder.together(views)  # (2N, F)
+        """NT-Xent of the two views' outputs, or the mean over all pairs that a large view is part of."""
+        features = self.encoder.together(views[:2])  # (2N, F): batch norm sees both views together
         first, second = self.head(features).chunk(2)  # (N, D) each
-        loss = nt_xent(first, second, temperature=self.temperature)
-        return {"loss": loss, "features": features[: len(first)].detach()}
+        small = [self.head(self.encoder(view)) for view in views[2:]]
+        losses = [nt_xent(*pair, temperature=self.temperature) for pair in pairs_with_large(first, second, small)]
+        return {"loss": mean(losses), "features": features[: len(first)].detach()}
 
     def head_layer(self) -> nn.Sequential:
         """Linear, batch norm, ReLU."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hardpair.errors import require_range
 from hardpair.losses import cosine_regression
 from hardpair.methods.method import Method
+from hardpair.methods.small_views import SmallViews, mean, others
 from hardpair.models import Encoder, mlp
 from hardpair.views import Draw, PolicyName, two_views
 
@@ -28,6 +29,8 @@ class SimSiam(Method):
         head_outputs: width of all its layers.
         predictor_hidden: width of the predictor's hidden layer, a quarter of the outputs.
         view: augmentation of both views.
+        small_views: further, smaller views; each must agree with both large ones.
+        small_size: side of a small view as a share of that of the others.
     """
 
     def __init__(
@@ -38,6 +41,8 @@ class SimSiam(Method):
         head_outputs: int = 2048,
         predictor_hidden: int = 512,
         view: PolicyName = "moco",
+        small_views: int = 0,
+        small_size: float = 2 / 3,
     ) -> None:
         super().__init__()
         require_range("head_layers", head_layers, 1, 10)
@@ -45,19 +50,24 @@ class SimSiam(Method):
         self.projector = mlp(encoder.num_features, *[head_outputs] * head_layers, last="normed")
         self.predictor = mlp(head_outputs, predictor_hidden, head_outputs)
         self.view = view
+        self.small = SmallViews(small_views, small_size)
 
     def constant_rate(self) -> Iterable[nn.Parameter]:
         """The predictor's learning rate does not decay: it must keep up with what it predicts."""
         return self.predictor.parameters()
 
     def views(self, images: Tensor, draw: Draw) -> list[Tensor]:
-        """Two views by one policy."""
-        return two_views(images, self.view, self.view, draw)
+        """Two views by one policy, and small ones."""
+        pair = two_views(images, self.view, self.view, draw)
+        return [*pair, *self.small.of(images, self.view, draw, self.encoder, pair[0])]
 
     def forward(self, views: list[Tensor]) -> dict[str, Tensor]:
-        """Each view's prediction of the other's output."""
-        first, second = (self.encoder(view) for view in views)  # (N, F) each
-        z1, z2 = self.projector(first), self.projector(second)  # (N, D) each
-        p1, p2 = self.predictor(z1), self.predictor(z2)  # (N, D) each
-        loss = (cosine_regression(p1, z2) + cosine_regression(p2, z1)) / 4  # 2 - 2 cos, twice
-        return {"loss": loss, "features": first.detach()}
+        """Each view's prediction of the outputs of the others; small views have none."""
+        features = [self.encoder(view) for view in views]  # (N, F) each
+        outputs = [self.projector(rows) for rows in features]  # (N, D) each
+        predictions = [self.predictor(rows) for rows in outputs]
+        ways = [
+            mean([cosine_regression(prediction, outputs[place]) for prediction in others(predictions, place)])
+            for place in (0, 1)
+        ]
+        return {"loss": (ways[0] + ways[1]) / 4, "features": features[0].detach()}  # 2 - 2 cos, twice

@@ -116,13 +116,13 @@ def cpc() -> Recipe:
 
 
 def infomin() -> Recipe:
-    """InfoMin: nothing is published for CIFAR-10; MoCo's settings (no splits), its own temperature, views and jigsaw.
+    """InfoMin: nothing is published for CIFAR-10; MoCo's settings, its own temperature, views and jigsaw.
 
     Command:  hardpair pretrain cifar10/infomin
     Cost:     about 6 forwards per image, 800 epochs.
     Score:    not run here; nothing is published.
     """
-    return _cifar10("infomin", {"queue": 4096, "momentum": 0.99}, **_sgd(512, 800, 0.06, 5e-4))
+    return _cifar10("infomin", {"queue": 4096, "momentum": 0.99, "splits": 8}, **_sgd(512, 800, 0.06, 5e-4))
 
 
 def instdisc() -> Recipe:

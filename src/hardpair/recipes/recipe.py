@@ -204,10 +204,17 @@ RANGES: dict[str, tuple[float, float]] = {
 
 
 LATER = ("zero_init", "drop_path", "init", "init_may_miss", "micro_batch", "precision", "decay_norms")
-"""Fields that recipes did not always have: at their defaults they do not count, so that old hashes still hold."""
+LATER_SETTINGS = {
+    **dict.fromkeys(("simclr", "simclrv2", "byol", "simsiam", "moco"), ("small_views", "small_size")),
+    "infomin": ("splits",),
+}
+"""Fields, and settings by method, that did not always exist: at their defaults they do not count in a hash."""
 
 
 def _hash(fields: Mapping[str, Any]) -> str:
     defaults = {f.name: f.default for f in dataclasses.fields(Recipe) if f.name in LATER}
     science = {n: value for n, value in fields.items() if n != "name" and (n not in LATER or value != defaults[n])}
+    if later := LATER_SETTINGS.get(fields["method"]):
+        known, settings = method_settings(fields["method"]), fields["settings"]
+        science["settings"] = {n: v for n, v in settings.items() if n not in later or v != known[n][1]}
     return hashlib.sha256(json.dumps(science, sort_keys=True).encode()).hexdigest()[:16]
