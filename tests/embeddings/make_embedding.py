@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def make_embedding(
         facts = {"filename": name}
         facts |= {"label": labels[row]} if labels and labels[row] is not None else {}
         facts |= {"split": splits[row]} if splits else {}
-        hash_of_file = sha256[row] if sha256 else hashlib.sha256(name.encode()).hexdigest()
+        hash_of_file = sha256[row] if sha256 else hashlib.sha256(os.fsencode(name)).hexdigest()
         lines.append(write_line(facts | {"sha256": hash_of_file, "width": 32, "height": 32}))
     (folder / "images.jsonl").write_bytes(b"".join(lines))
     settings = {"name": "resnet10", "width": 0.25, "small_images": True}

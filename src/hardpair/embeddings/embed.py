@@ -152,7 +152,7 @@ def _require_room(work: Parts, kind: Format | Literal[""]) -> None:
     """Parts and what they are joined to are on the disk together; then another format takes the place of the parts."""
     row = work.width * work.dtype.itemsize + LINE
     parts_to_come = row * min(work.count, sum(not work.is_whole(start) for start in work.starts()) * parts.PART)
-    needed = row * work.count + max(parts_to_come, bytes_a_row(kind, work.width, work.dtype) * work.count)
+    needed = row * work.count + max(parts_to_come, bytes_a_row(kind, work.width) * work.count)
     free = shutil.disk_usage(work.folder).free
     if needed > free:
         raise UserError(

@@ -36,9 +36,9 @@ def require_format(kind: Format) -> None:
             raise UserError("format: parquet needs pyarrow; pip install 'hardpair[parquet]'") from error
 
 
-def bytes_a_row(kind: Format | Literal[""], width: int, dtype: np.dtype[Any]) -> int:
+def bytes_a_row(kind: Format | Literal[""], width: int) -> int:
     """About as many as a row takes at most; a number in a CSV has up to nine digits, a sign and an exponent."""
-    return {"": 0, "parquet": width * dtype.itemsize + FACTS, "csv": 14 * width + FACTS}[kind]
+    return {"": 0, "parquet": 4 * width + FACTS, "csv": 14 * width + FACTS}[kind]
 
 
 def _columns(embedding: Embedding, start: int) -> dict[str, list[Any]]:
@@ -59,13 +59,12 @@ def _write_parquet(embedding: Embedding, target: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    vector = pa.list_(pa.float32() if embedding.vectors.dtype == np.float32 else pa.float16())
     plain = {"filename": pa.string(), "label": pa.string(), "split": pa.string()}
     whole = {"width": pa.int32(), "height": pa.int32()}
-    schema = pa.schema([*plain.items(), *whole.items(), ("sha256", pa.string()), ("vector", vector)])
+    schema = pa.schema([*plain.items(), *whole.items(), ("sha256", pa.string()), ("vector", pa.list_(pa.float32()))])
     with pq.ParquetWriter(target, schema) as writer:
         for start in range(0, len(embedding), AT_ONCE):
-            vectors = np.ascontiguousarray(embedding.vectors[start : start + AT_ONCE])
+            vectors = np.ascontiguousarray(embedding.vectors[start : start + AT_ONCE], np.float32)  # as all can read
             offsets = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
             packed = pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1)))
             arrays = [pa.array(values, schema.field(name).type) for name, values in _columns(embedding, start).items()]
