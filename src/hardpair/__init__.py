@@ -5,20 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpair.api import Run, open_run, pretrain
+    from hardpair.embeddings.clean import clean
     from hardpair.embeddings.embed import embed
     from hardpair.embeddings.embedding import Embedding, open_embedding
+    from hardpair.embeddings.map import map  # noqa: A004 - every verb is a function of its name
     from hardpair.embeddings.search import search
     from hardpair.errors import UserError
+    from hardpair.exporters.export import export
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
     from hardpair.methods import METHODS, Method
     from hardpair.models import build_encoder, load_encoder
 
 _HOME = {
     "api": ("Run", "open_run", "pretrain"),
+    "embeddings.clean": ("clean",),
     "embeddings.embed": ("embed",),
     "embeddings.embedding": ("Embedding", "open_embedding"),
+    "embeddings.map": ("map",),
     "embeddings.search": ("search",),
     "errors": ("UserError",),
+    "exporters.export": ("export",),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
     "methods": ("METHODS", "Method"),
     "models": ("build_encoder", "load_encoder"),
@@ -31,11 +37,14 @@ __all__ = [
     "Run",
     "UserError",
     "build_encoder",
+    "clean",
     "dissimilarity",
     "embed",
+    "export",
     "hard_negatives",
     "hnpm_loss",
     "load_encoder",
+    "map",
     "normalise",
     "open_embedding",
     "open_run",
