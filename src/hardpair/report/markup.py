@@ -92,13 +92,18 @@ def warning_list(texts: Sequence[str]) -> Html:
     return element("ul", *(element("li", icon, element("span", text)) for text in texts), class_="warnings")
 
 
-def document(title: str, styles: Sequence[str], *body: str) -> str:
-    """A whole page that asks nothing of the network; styles are files of this package."""
+def document(title: str, styles: Sequence[str], *body: str, policy: str = "") -> str:
+    """A whole page that asks nothing of the network; styles are files of this package.
+
+    With a Content-Security-Policy browsers refuse what it does not allow, whatever comes to stand in the page.
+    """
     package = resources.files("hardpair.report")
     css = "\n".join(package.joinpath(name).read_text(encoding="utf-8") for name in styles)
+    allowed = element("meta", http_equiv="Content-Security-Policy", content=policy) if policy else join()
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        allowed,
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", f"{title} · hardpair"),

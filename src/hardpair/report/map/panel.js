@@ -1,0 +1,101 @@
+// The panel of the chosen picture: itself, its nearest neighbours and its hard pairs.
+
+const state = { chosen: -1, hovered: -1, linked: [], lasso: null, lassoing: false, keyboard: false };
+const panel = byId("panel");
+
+function choosePicture(row, { move = false, focus = false } = {}) {
+  state.chosen = row;
+  const fresh = fillPanel(row);
+  panel.replaceChildren(...fresh.content);
+  panel.hidden = false;
+  panel.scrollTop = 0;
+  state.linked = fresh.nearest;
+  if (move || isNarrow()) bringIntoView(row);
+  if (focus) panel.focus({ preventScroll: true });
+  say(`Chosen: ${described(row)}. ${several(fresh.nearest.length, "neighbour")}, ${several(fresh.mined, "hard pair")}.`);
+  requestDraw();
+}
+
+function closePanel() {
+  const had = panel.contains(document.activeElement);
+  state.chosen = -1;
+  state.linked = [];
+  panel.hidden = true;
+  if (had) over.focus();
+  requestDraw();
+}
+
+function described(row) {
+  const parts = [lastOf(nameOf(row))];
+  if (isKnown("label", row)) parts.push(`label ${valueOf("label", row)}`);
+  if (values.cluster.length > 0) parts.push(isKnown("cluster", row) ? `cluster ${valueOf("cluster", row)}` : NONE.cluster);
+  return parts.join(", ");
+}
+
+function fillPanel(row) {
+  const neighbours = listOf(near(), row, () => true);
+  const hard = listOf(pairs(), row, (distance) => distance <= meta.pairs.threshold);
+  const name = nameOf(row);
+  const close = make("button", { type: "button", class: "close", "aria-label": "Close", onclick: closePanel }, "×");
+  const heading = make("h2", { title: name }, lastOf(name));
+  const picture = make("div", { class: "large" }, pictureOf(row, 240, `Picture ${lastOf(name)}`));
+  const content = [close, picture, heading, ...pathOf(name), factsOf(row)];
+  content.push(make("h3", {}, "Nearest neighbours"), gallery(row, neighbours, (value) => [`similarity ${value.toFixed(2)}`]));
+  content.push(make("h3", {}, "Hard pairs"), make("p", { class: "small" }, ruleOf(hard)));
+  if (hard.length > 0) content.push(gallery(row, hard, (value, other) => [`${value.toFixed(value < 10 ? 2 : 1)} apart`, verdict(row, other)]));
+  return { content, nearest: neighbours.map(([other]) => other), mined: hard.length };
+}
+
+function listOf({ rows, values: numbers, each }, row, isWanted) {
+  const found = [];
+  for (let place = row * each; place < (row + 1) * each; place++) if (isWanted(numbers[place])) found.push([rows[place], numbers[place]]);
+  return found;
+}
+
+function pathOf(name) {
+  return name.includes("/") ? [make("p", { class: "small path" }, name)] : [];
+}
+
+function factsOf(row) {
+  const facts = [];
+  if (isKnown("label", row)) facts.push(["label", valueOf("label", row)]);
+  if (values.cluster.length > 0) facts.push(["cluster", valueOf("cluster", row)]);
+  if (values.split.length > 0) facts.push(["split", valueOf("split", row)]);
+  facts.push(["outlier score", `${scores()[row].toFixed(2)} · ${valueOf("outlier", row)}`]);
+  facts.push(["size", `${sizes()[2 * row]} × ${sizes()[2 * row + 1]} px`]);
+  return make("dl", {}, ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+function ruleOf(hard) {
+  if (meta.pairs.each === 0) return "There is no other picture.";
+  const limit = `within a distance of ${meta.pairs.threshold.toFixed(2)}`;
+  if (hard.length === 0) return `No other picture is ${limit}.`;
+  return `Other pictures ${limit}: training would push them apart.`;
+}
+
+function verdict(row, other) {
+  if (!isKnown("label", row) || !isKnown("label", other)) return "";
+  const same = codes.label[row] === codes.label[other];
+  return make("span", { class: `chip ${same ? "same" : "different"}` }, same ? "= same class" : `≠ ${valueOf("label", other)}`);
+}
+
+function gallery(row, found, notesOf) {
+  const items = found.map(([other, value]) => {
+    const name = lastOf(nameOf(other));
+    const notes = notesOf(value, other).filter(Boolean).map((note) => (typeof note === "string" ? make("span", { class: "note" }, note) : note));
+    const label = isKnown("label", other) ? ` label ${valueOf("label", other)},` : "";
+    const words = `Go to ${name},${label} ${notes.map((note) => note.textContent).join(", ")}`;
+    const go = () => choosePicture(other, { move: true, focus: true });
+    const show = () => hover(other);
+    const button = make("button", { type: "button", "aria-label": words, title: nameOf(other), "data-row": other, onclick: go, onpointerenter: show, onfocus: show, onpointerleave: () => hover(-1) });
+    button.append(pictureOf(other, 72, name), make("span", { class: "name" }, name), ...notes);
+    return make("li", {}, button);
+  });
+  return make("ol", {}, ...items);
+}
+
+function hover(row) {
+  if (row === state.hovered) return;
+  state.hovered = row;
+  requestDraw();
+}
