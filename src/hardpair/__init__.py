@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpair.api import Run, open_run, pretrain
+    from hardpair.embeddings.classify import classify
     from hardpair.embeddings.clean import clean
     from hardpair.embeddings.embed import embed
     from hardpair.embeddings.embedding import Embedding, open_embedding
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "api": ("Run", "open_run", "pretrain"),
+    "embeddings.classify": ("classify",),
     "embeddings.clean": ("clean",),
     "embeddings.embed": ("embed",),
     "embeddings.embedding": ("Embedding", "open_embedding"),
@@ -37,6 +39,7 @@ __all__ = [
     "Run",
     "UserError",
     "build_encoder",
+    "classify",
     "clean",
     "dissimilarity",
     "embed",

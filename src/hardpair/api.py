@@ -170,7 +170,8 @@ def open_run(source: Folder, *, data: Folder | None = None, encoder: str = "", i
     """A run by its folder; or an encoder trained elsewhere as the folder of a run, to evaluate and report like one.
 
     Args:
-        source: folder of a run, ``"timm:NAME"``, or a file of weights (safetensors or a state dict).
+        source: folder of a run, ``"timm:NAME"``, a file of weights (safetensors or a state dict), or a folder that
+            `hardpair export` wrote.
         data: for an encoder from elsewhere: the labelled images it is to be evaluated on.
         encoder: for a file of weights: the encoder it belongs to, if the file does not show it.
         image_size: for an encoder from elsewhere: pixels; those it was trained for when not given.

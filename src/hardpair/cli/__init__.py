@@ -21,6 +21,7 @@ VERBS = {
     "embed": ("ENCODER IMAGES --out EMB", "a vector per image, for the verbs below that take EMB"),
     "search": ("EMB QUERY … [-k 10]", "the nearest images: by picture, name, folder or another EMB"),
     "map": ("EMB [--out PAGE]", "all pictures on one page to zoom into, search and pick from"),
+    "classify": ("EMB [--labels CSV]", "a class for every picture from labels of some, and a head for new ones"),
     "export": ("ENCODER --to FORM --out DIR", "the encoder for timm, torchvision, Hugging Face, ONNX or plain torch"),
     "clean": ("EMB [--keep-list LIST]", "duplicates, leaks between splits, outliers, likely label errors"),
     "compare": ("--methods …", "methods side by side under the same conditions, one table and figure"),

@@ -27,7 +27,7 @@ class Evaluate:
     docs/explanation/protocols.md has every detail.
 
     Args:
-        run: folder of the run, timm:NAME, or a file of weights (safetensors or a state dict).
+        run: folder of the run, timm:NAME, a file of weights (safetensors or a state dict), or an export.
         encoder: for a file of weights: the encoder it belongs to, if the file does not show it.
         protocol: which protocols.
         data: labelled images; those of the run when not given. transfer has its own.

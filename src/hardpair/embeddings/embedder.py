@@ -15,6 +15,7 @@ from hardpair.data.images import LEAST_SIZE
 from hardpair.errors import UserError, require_range, shown
 from hardpair.files import read_json
 from hardpair.models import Encoder, fingerprint, load_elsewhere, load_encoder
+from hardpair.models.exported import is_export, read_export
 from hardpair.models.weights import TIMM
 from hardpair.precision import Precision
 from hardpair.recipes import tested_side
@@ -87,9 +88,9 @@ def open_embedder(
         require_range("image_size", image_size, LEAST_SIZE, MOST_SIZE)
     if Path(source).is_dir():
         if name:
-            raise UserError("encoder: a run knows its encoder; leave it out")
+            raise UserError("encoder: a folder knows its encoder; leave it out")
         encoder = load_encoder(source)
-        square, size = _sizes_of_run(Path(source), encoder)
+        square, size = _sizes_of_export(Path(source)) or _sizes_of_run(Path(source), encoder)
     else:
         encoder = load_elsewhere(source, name, image_size or 0)
         square = size = encoder.settings.get("image_size", SMALL if encoder.settings.get("small_images") else LARGE)
@@ -99,6 +100,14 @@ def open_embedder(
     encoder.precision = precision
     encoder = encoder.to(device).to(memory_format=torch.channels_last).eval()
     return Embedder(encoder, source if ":" in source else os.path.abspath(source), square, size, device)  # noqa: PTH100
+
+
+def _sizes_of_export(folder: Path) -> tuple[int, int] | None:
+    """As the exported encoder saw images; nothing where the folder is a run."""
+    if not is_export(folder):
+        return None
+    known = read_export(folder)
+    return known.square, known.shown
 
 
 def _sizes_of_run(run: Path, encoder: Encoder) -> tuple[int, int]:

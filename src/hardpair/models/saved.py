@@ -79,13 +79,13 @@ def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:
     file = run / HEAD_FILE
     if not file.is_file():
         raise UserError(f"{file}: not found; this run kept no layer of its head, so choose another --preset")
-    tensors = _read_tensors(file)
+    tensors = read_tensors(file)
     weight = tensors.get("0.weight", torch.empty(0))
     if weight.ndim != 2 or weight.shape[1] != inputs or not weight.numel():  # nothing is made that is not in the file
         raise UserError(f"{file}: is no layer for the {inputs} features of this encoder; restore it or train again")
     layer = mlp(inputs, len(weight), 1)[0]
     assert isinstance(layer, nn.Sequential)
-    _require_match(layer.state_dict(), tensors, source=str(file))
+    require_match(layer.state_dict(), tensors, source=str(file))
     layer.load_state_dict(tensors)
     return layer.eval()
 
@@ -93,22 +93,27 @@ def load_head_layer(run: Path, *, inputs: int) -> nn.Sequential:
 def load_encoder(run: str | os.PathLike[str]) -> Encoder:
     """The trained encoder of a run, in eval mode. Refuses a file whose tensors do not all match.
 
-    Or one that was trained elsewhere: ``"timm:NAME"``, or a file of weights that shows what ResNet it belongs to.
+    Or that of a folder that `hardpair export` wrote; or one that was trained elsewhere: ``"timm:NAME"``, or a file of
+    weights that shows what ResNet it belongs to.
     """
     folder = Path(run)
     if os.fspath(run).startswith("timm:") or folder.is_file():
         from hardpair.models.weights import load_elsewhere
 
         return load_elsewhere(os.fspath(run))
+    from hardpair.models import exported  # here, since it needs what is in this file
+
+    if exported.is_export(folder):
+        return exported.load_exported(folder)
     shape_file, weights_file = folder / "encoder.json", folder / "encoder.safetensors"
     for file in (shape_file, weights_file):
         if not file.is_file():
             raise UserError(f"{file}: not found; {folder} holds no trained encoder (has pretraining finished?)")
     shape, step = _read_shape(shape_file)
-    tensors = _read_tensors(weights_file)
+    tensors = read_tensors(weights_file)
     with torch.device("meta"):  # takes no memory: a few words in encoder.json could ask for gigabytes
         wanted = build_encoder(**shape).state_dict()
-    _require_match(wanted, tensors, source=str(weights_file))
+    require_match(wanted, tensors, source=str(weights_file))
     encoder = build_encoder(**shape)
     encoder.load_state_dict(tensors)
     encoder.step = step
@@ -116,22 +121,27 @@ def load_encoder(run: str | os.PathLike[str]) -> Encoder:
 
 
 def _read_shape(file: Path) -> tuple[dict[str, Any], int]:
-    """What the encoder is built of, and how long it was trained; plain values of the right kind or none."""
+    """What the encoder is built of, and how long it was trained."""
     try:
-        content = dict(read_json(file))
-        content.pop("num_features", None)  # follows from the rest; written for people
-        for name, value in content.items():
-            if type(value) not in _KINDS.get(name, ()) or (name in _THREE and not _are_three(value, _THREE[name])):
-                raise ValueError(f"{shown(name)} cannot be {shown(value)}")
-        if _THREE.keys() & content.keys() not in (set(), _THREE.keys()):
-            raise ValueError("mean and std belong together")
-        name, step = content["name"], content.pop("step")
+        return checked_shape(read_json(file))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error
+
+
+def checked_shape(content: Any) -> tuple[dict[str, Any], int]:
+    """Settings of an encoder and its step; plain values of the right kind, or ValueError, KeyError or TypeError."""
+    content = dict(content)
+    content.pop("num_features", None)  # follows from the rest; written for people
+    for name, value in content.items():
+        if type(value) not in _KINDS.get(name, ()) or (name in _THREE and not _are_three(value, _THREE[name])):
+            raise ValueError(f"{shown(name)} cannot be {shown(value)}")
+    if _THREE.keys() & content.keys() not in (set(), _THREE.keys()):
+        raise ValueError("mean and std belong together")
+    name, step = content["name"], content.pop("step")
     return {**content, "name": name}, step
 
 
-def _read_tensors(file: Path) -> dict[str, Tensor]:
+def read_tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file, mapped rather than read. No other kind of file is ever loaded."""
     try:
         return dict(load_file(file))
@@ -139,7 +149,7 @@ def _read_tensors(file: Path) -> dict[str, Tensor]:
         raise UserError(f"{file}: cannot be read ({str(error)[:120]}); restore it or train again") from error
 
 
-def _require_match(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, source: str) -> None:
+def require_match(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, source: str) -> None:
     """Anything less than a full match of names, shapes and types is refused."""
     matched = {name for name, tensor in wanted.items() if name in tensors and _alike(tensor, tensors[name])}
     if len(matched) < len(wanted) or len(tensors) > len(wanted):

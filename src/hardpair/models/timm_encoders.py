@@ -40,8 +40,7 @@ def timm_trunk(name: str, *, image_size: int, drop_path: float = 0.0) -> Any:
     import timm
 
     rate: dict[str, Any] = {"drop_path_rate": drop_path} if drop_path else {}
-    sizes: list[dict[str, Any]] = [{"img_size": image_size, "dynamic_img_size": True}, {"img_size": image_size}, {}]
-    for size in sizes:  # models differ in which of these they know
+    for size in _size_choices(image_size):
         try:
             with warnings.catch_warnings():  # timm's, of its own older names
                 warnings.simplefilter("ignore")
@@ -58,6 +57,27 @@ def timm_trunk(name: str, *, image_size: int, drop_path: float = 0.0) -> Any:
     _without_dropout(trunk)
     _require_paths(name, trunk, drop_path)
     return trunk
+
+
+def size_arguments(name: str, image_size: int) -> dict[str, Any]:
+    """What tells timm the size of the images, where the model wants to know it."""
+    import timm
+
+    for size in _size_choices(image_size):
+        try:
+            with torch.device("meta"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                timm.create_model(name, pretrained=False, num_classes=0, **size)
+            return size
+        except TypeError:
+            if not size:
+                raise
+    return {}
+
+
+def _size_choices(image_size: int) -> list[dict[str, Any]]:
+    """Models differ in which of these they know."""
+    return [{"img_size": image_size, "dynamic_img_size": True}, {"img_size": image_size}, {}]
 
 
 def _without_dropout(trunk: nn.Module) -> None:

@@ -37,8 +37,8 @@ class Recipe:
         small_images: 3x3 stem of stride 1 without pooling, for images up to about 64 px.
         zero_init: the last batch norm of each residual branch starts at zero, as SimCLR and SimSiam have it.
         drop_path: stochastic depth of a timm encoder that has it.
-        init: weights to start from instead of random ones: a run, a file of tensors (safetensors, or a state dict of
-            torchvision, timm, lightly, MoCo, DINO …), or timm:NAME for timm's pretrained ones.
+        init: weights to start from instead of random ones: a run, an export, a file of tensors (safetensors, or a state
+            dict of torchvision, timm, lightly, MoCo, DINO …), or timm:NAME for timm's pretrained ones.
         init_may_miss: tensors that init may lack, by how their names begin, with commas: "layer4,conv1".
         epochs: passes over the images.
         batch_size: images per step (global batch size).
@@ -207,6 +207,7 @@ LATER = ("zero_init", "drop_path", "init", "init_may_miss", "micro_batch", "prec
 LATER_SETTINGS = {
     **dict.fromkeys(("simclr", "simclrv2", "byol", "simsiam", "moco"), ("small_views", "small_size")),
     "infomin": ("splits",),
+    "hnpm": ("nearest", "positive_in_sum", "share_weights"),
 }
 """Fields, and settings by method, that did not always exist: at their defaults they do not count in a hash."""
 

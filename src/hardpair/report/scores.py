@@ -36,7 +36,8 @@ _PROTOCOLS = {
     "transfer": ("Transfer", "The encoder is used on a data set it never saw."),
     "distill": ("Distillation", "Another network learns from this one's answers, without labels."),
 }
-_HEADINGS = ("protocol", "tested on", "metric", "encoder", "random", "gain")
+HEADINGS = ("protocol", "tested on", "metric", "encoder", "random", "gain")
+"""Of a table of scores."""
 
 
 def scores(run: RunFiles) -> Html:
@@ -187,15 +188,16 @@ def summary_table(run: Path) -> str:
     """What was done, the scores beside those of a randomly initialised encoder, and any warnings, as lines of text."""
     read = read_run(run)
     lines = [f"{read.name}: {what_was_done(read)}."]
-    rows = [row for score in read.scores for row in _rows(score)]
-    lines += ["", *aligned([_HEADINGS, *rows], words=3)] if rows else [f"No scores yet: {read.evaluate_command}"]
+    rows = [row for score in read.scores for row in table_rows(score)]
+    lines += ["", *aligned([HEADINGS, *rows], words=3)] if rows else [f"No scores yet: {read.evaluate_command}"]
     warned = len(read.events("warning"))
     logged = f"The log holds {several(warned, 'warning')}; the page shows them." if warned else None
     amiss = [text for text in (read.ending, logged, *read.notes) if text]
     return "\n".join(map(printable, [*lines, *([""] if amiss else []), *amiss]))
 
 
-def _rows(score: Record) -> list[tuple[str, ...]]:
+def table_rows(score: Record) -> list[tuple[str, ...]]:
+    """One for each metric, under `HEADINGS`."""
     settings = mapping(score.get("settings"))
     share, k = numeric(settings.get("labels")), numeric(settings.get("k"))
     words = (
