@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hardpair.embeddings.embedding import Embedding, open_embedding
     from hardpair.embeddings.map import map  # noqa: A004 - every verb is a function of its name
     from hardpair.embeddings.search import search
+    from hardpair.embeddings.select import select
     from hardpair.errors import UserError
     from hardpair.exporters.export import export
     from hardpair.losses import HNPMLoss, dissimilarity, hard_negatives, hnpm_loss, normalise
@@ -25,6 +26,7 @@ _HOME = {
     "embeddings.embedding": ("Embedding", "open_embedding"),
     "embeddings.map": ("map",),
     "embeddings.search": ("search",),
+    "embeddings.select": ("select",),
     "errors": ("UserError",),
     "exporters.export": ("export",),
     "losses": ("HNPMLoss", "dissimilarity", "hard_negatives", "hnpm_loss", "normalise"),
@@ -53,6 +55,7 @@ __all__ = [
     "open_run",
     "pretrain",
     "search",
+    "select",
 ]
 __version__ = "0.1.0"
 

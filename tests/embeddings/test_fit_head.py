@@ -169,7 +169,7 @@ def test_the_same_call_gives_the_same_head():
 def test_report_against_scikit_learn():
     random = np.random.default_rng(3)
     labels, probabilities = random.integers(0, 4, 200), random.dirichlet(np.ones(5), 200).astype("f4")
-    made = report_of(probabilities, labels, list("abcde"), [9] * 5, "somehow")
+    made = report_of(probabilities.argmax(1), probabilities.max(1), labels, list("abcde"), [9] * 5, "somehow")
     precision, recall, f1, support = precision_recall_fscore_support(
         labels, probabilities.argmax(1), labels=range(5), zero_division=0
     )
@@ -178,7 +178,8 @@ def test_report_against_scikit_learn():
     np.testing.assert_allclose([one.recall or 0 for one in made.classes], recall)
     np.testing.assert_allclose([one.f1 or 0 for one in made.classes], f1)
     assert made.classes[4].recall is None
-    twice = report_of(np.tile(probabilities, (2, 1)), np.tile(labels, 2), list("abcde"), [9] * 5, "", times=2)
+    tiled = (np.tile(values, 2) for values in (probabilities.argmax(1), probabilities.max(1), labels))
+    twice = report_of(*tiled, list("abcde"), [9] * 5, "", times=2)
     assert (twice.measured, twice.accuracy, twice.low) == (made.measured, made.accuracy, made.low)
 
 

@@ -65,13 +65,13 @@ def test_tables_of_many_kinds_say_the_same(embedding: Embedding, tmp_path: Path,
         ("filename,label\na.jpg,cat\n/photos/a.jpg,dog\n", "'a.jpg' has two different labels"),
         ("filename,label\na.jpg,cat\nsub/b.jpg,cat\n", "only 'cat' occurs"),
         ("filename,label\nb.jpg,cat\nnone.jpg,dog\n", "its 2 files are not among.*did you mean sub/b.jpg"),
-        ('filename,label\na.jpg,"cat\n', "two classes|no line"),
+        ('filename,label\na.jpg,"cat\n', "no line of a CSV"),
         ("filename,label\na.jpg," + "x" * 200_000, "no line of a CSV"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(embedding: Embedding, tmp_path: Path, content: str, words: str):
     with pytest.raises(UserError, match=words) as caught:
-        labels_from_table(embedding, table(tmp_path, content))
+        labels_from_table(embedding, table(tmp_path, content)).require_two_classes()
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
 
@@ -122,16 +122,14 @@ def test_what_python_writes_is_read(
         assert {embedding.files[row]: name for row, name in zip(found.rows, known, strict=True)} == given_ones
 
 
-def test_folders_are_classes_and_only_the_training_split_teaches(tmp_path: Path):
-    made = make_embedding(
-        tmp_path,
-        np.eye(5, dtype="f4"),
-        labels=["a", "b", "a", None, "c"],
-        splits=["train", "train", "val", "train", "val"],
-    )
-    found = labels_from_folders(made)
-    assert found.rows.tolist() == [0, 1]
-    assert found.classes == ("a", "b")
+def test_folders_are_classes(tmp_path: Path):
+    found = labels_from_folders(make_embedding(tmp_path, np.eye(5, dtype="f4"), labels=["a", "b", "a", None, "c"]))
+    assert found.rows.tolist() == [0, 1, 2, 4]
+    assert found.labels.tolist() == [0, 1, 0, 2]
+    part = found.only(np.array([True, False, False, True]))
+    assert (part.rows.tolist(), part.labels.tolist(), part.classes) == ([0, 4], [0, 1], ("a", "c"))
+    moved = found.moved([5, -1, 3, -1])
+    assert (moved.rows.tolist(), moved.labels.tolist()) == ([5, 3], [0, 0])
 
 
 def test_without_labels_the_way_to_them_is_named(embedding: Embedding):

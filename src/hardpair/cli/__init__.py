@@ -24,6 +24,7 @@ VERBS = {
     "classify": ("EMB [--labels CSV]", "a class for every picture from labels of some, and a head for new ones"),
     "export": ("ENCODER --to FORM --out DIR", "the encoder for timm, torchvision, Hugging Face, ONNX or plain torch"),
     "clean": ("EMB [--keep-list LIST]", "duplicates, leaks between splits, outliers, likely label errors"),
+    "select": ("EMB [--count 100]", "which images to label first: typical, covering or uncertain ones"),
     "compare": ("--methods …", "methods side by side under the same conditions, one table and figure"),
     "ablate": ("tau|mining|gradient", "the paper's ablations, over seeds, one table and figure each"),
     "recipes": ("[NAME]", "what can be trained, by name"),

@@ -82,7 +82,8 @@ def fit_head(
     path = PENALTIES[: PENALTIES.index(strength) + 1]  # the same path as in the folds
     weight, bias = scaling.folded(regression_path(scaling(values), targets, path, classes=len(classes))[-1])
     truth = targets[held.rows].numpy()
-    report = report_of(probabilities, truth, classes, counts.tolist(), held.how, times=held.times)
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    report = report_of(predicted, confidence, truth, classes, counts.tolist(), held.how, times=held.times)
     facts = {"labels": len(labels), "strength": strength, "report": report.facts()}
     return Fit(LinearHead(weight, bias, tuple(classes), temperature, dict(encoder), facts), report, strength)
 

@@ -77,7 +77,7 @@ class LinearHead:
 
 def save_head(head: LinearHead, folder: Path) -> None:
     """Write both files; the second names the hash of the first, so that two that do not belong together are noticed."""
-    refuse_other(folder)
+    refuse_other_head(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = save({"weight": head.weight.contiguous(), "bias": head.bias.contiguous()})
     facts = {
@@ -93,7 +93,7 @@ def save_head(head: LinearHead, folder: Path) -> None:
     write_atomically(folder / FACTS, json.dumps(facts, indent=1).encode())
 
 
-def refuse_other(folder: Path) -> None:
+def refuse_other_head(folder: Path) -> None:
     """Refuse a folder whose files of these names are not a head of ours."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file; give a folder for the head")

@@ -41,26 +41,34 @@ class Report:
     classes: tuple[ClassReport, ...]
 
     def facts(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON, which knows no nan."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def lines(self) -> Iterator[str]:
         """A table, the worst classes first, and what it says in all."""
         worst = sorted(self.classes, key=lambda one: (one.f1 if one.f1 is not None else -1.0, one.name))
-        cells = [("class", "labels", "precision", "recall", "F1")]
-        cells += [
-            (one.name, f"{one.labels:,}", *(_share(value) for value in (one.precision, one.recall, one.f1)))
-            for one in worst[:MOST_LINES]
-        ]
-        yield from aligned(cells, words=1)
+        yield from aligned([self._header(), *(self._cells(one) for one in worst[:MOST_LINES])], words=1)
         if len(worst) > MOST_LINES:
             yield f"… and {len(worst) - MOST_LINES:,} more, which are better"
         if self.measured:
             yield (
-                f"right: {100 * self.accuracy:.1f} % of {several(self.measured, 'label')} ({self.how}; "
+                f"right: {100 * self.accuracy:.1f} % of {several(self.measured, 'picture')} ({self.how}; "
                 f"95 % interval {100 * self.low:.1f} to {100 * self.high:.1f} %)"
             )
             yield f"probabilities are off by {self.calibration_error:.3f} on average (expected calibration error)"
+
+    @property
+    def _apart(self) -> bool:
+        """Whether other pictures measure the head than teach it."""
+        return any(one.measured != one.labels for one in self.classes)
+
+    def _header(self) -> tuple[str, ...]:
+        return ("class", "labels", *(["measured on"] if self._apart else []), "precision", "recall", "F1")
+
+    def _cells(self, one: ClassReport) -> tuple[str, ...]:
+        measured = [f"{one.measured:,.0f}"] if self._apart else []
+        shares = (_share(value) for value in (one.precision, one.recall, one.f1))
+        return (one.name, f"{one.labels:,}", *measured, *shares)
 
 
 def _share(value: float | None) -> str:
@@ -68,7 +76,8 @@ def _share(value: float | None) -> str:
 
 
 def report_of(
-    probabilities: NDArray[np.float32],
+    predicted: NDArray[np.int64],
+    confidence: NDArray[np.float32],
     labels: NDArray[np.int64],
     names: Sequence[str],
     fitted_on: Sequence[int],
@@ -79,19 +88,19 @@ def report_of(
     """A report on held-out pictures.
 
     Args:
-        probabilities: (M, C).
+        predicted: (M,) the most probable class of each.
+        confidence: (M,) its probability.
         labels: (M,).
         names: (C,) of the classes.
         fitted_on: (C,) labels of each class that the head was fitted on.
         how: the pictures were held out, in words.
         times: how often each was; M is so many times the number of pictures.
     """
-    predicted = probabilities.argmax(axis=1)
     right = predicted == labels
     count = len(labels) // times
     accuracy = float(right.mean()) if count else math.nan
     low, high = wilson(accuracy, count) if count else (math.nan, math.nan)
-    error = calibration_error(probabilities.max(axis=1), right, bins=_bins(count)) if count else math.nan
+    error = calibration_error(confidence, right, bins=_bins(count)) if count else math.nan
     of_class = _per_class(predicted, labels, names, fitted_on, times)
     return Report(count, how, accuracy, low, high, error, tuple(of_class))
 

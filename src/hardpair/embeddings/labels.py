@@ -11,19 +11,20 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpair.embeddings.embedding import BROKEN, Embedding
-from hardpair.errors import UserError, near, shown
+from hardpair.errors import UserError, near, printable, shown
 from hardpair.files import read_plain
 from hardpair.text import several
 
 MOST_BYTES = 1 << 32  # of a table; a million names take 50 MB
 MOST_NEAR = 20_000  # names that a wrong one is compared with; a million would take minutes
+LONGEST_NAME = 255  # characters
 FILENAME, LABEL = "filename", "label"
 MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 log = logging.getLogger("hardpair")
@@ -38,6 +39,24 @@ class Labelled:
     classes: tuple[str, ...]  # sorted
     source: str  # the table, or the embedding whose folders are the classes
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def only(self, rows: NDArray[np.bool_]) -> "Labelled":
+        """A part of them (n,), with the classes that occur in it."""
+        return _labelled(self.rows[rows], [self.classes[k] for k in self.labels[rows].tolist()], self.source)
+
+    def moved(self, rows: Sequence[int]) -> "Labelled":
+        """The same labels of pictures that have other rows now, -1 where they are gone."""
+        now = np.array(rows, dtype=np.int64)
+        return replace(self, rows=now[now >= 0], labels=self.labels[now >= 0])
+
+    def require_two_classes(self) -> None:
+        """A classifier of one class has nothing to tell apart."""
+        if len(self.classes) < 2:
+            only = f"only {shown(self.classes[0])} occurs" if self.classes else "there are no labels"
+            raise UserError(f"{self.source}: {only}; a classifier needs labels of two classes or more")
+
 
 def labels_from_table(embedding: Embedding, file: Path | str) -> Labelled:
     """The labels of a table; those of files that are not there are named and left out."""
@@ -47,24 +66,18 @@ def labels_from_table(embedding: Embedding, file: Path | str) -> Labelled:
 
 
 def labels_from_folders(embedding: Embedding) -> Labelled:
-    """The classes of the folders; of images with splits those of the training split."""
+    """The classes of the folders that the images lie in."""
     if not embedding.classes:
         raise UserError(
             f"{embedding.folder}: its images have no labels; give a table with --labels (hardpair select writes one), "
             "or embed images that lie in a folder per class"
         )
-    usable = embedding.labels >= 0
-    if "train" in embedding.splits:
-        usable &= np.array([split == "train" for split in embedding.splits])
-    rows = np.flatnonzero(usable)
+    rows = np.flatnonzero(embedding.labels >= 0)
     return _labelled(rows, [embedding.classes[k] for k in embedding.labels[rows].tolist()], str(embedding.folder))
 
 
 def _labelled(rows: NDArray[np.int64], names: Sequence[str], source: str) -> Labelled:
     classes = tuple(sorted(set(names)))
-    if len(classes) < 2:
-        only = f"only {shown(classes[0])} occurs" if classes else "there are no labels"
-        raise UserError(f"{source}: {only}; a classifier needs labels of two classes or more")
     number = {name: place for place, name in enumerate(classes)}
     _warn_of_look_alikes(classes, source)
     return Labelled(rows, np.array([number[name] for name in names], dtype=np.int64), classes, source)
@@ -93,7 +106,7 @@ def read_labels(file: Path | str) -> dict[str, str]:
             unlabelled += 1
         elif name.strip() and found.setdefault(name, given) != given:
             both = f"{shown(found[name])}, then {shown(given)}"
-            raise UserError(f"{file}: line {number:,}: {shown(name)} has two different labels ({both}); keep one")
+            raise UserError(f"{file}: line {number:,}: {_named(name)} has two different labels ({both}); keep one")
     if not found:
         why = f"none of its {several(unlabelled, 'row')} has a label yet" if unlabelled else "holds no labels"
         raise UserError(f"{file}: {why}; fill in the column {LABEL!r}")
@@ -110,7 +123,7 @@ def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise UserError(f"{file}: cannot be read ({reason}); give a CSV with the columns filename,label") from error
     first = next((line for line in io.StringIO(text) if line.strip()), "")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
@@ -143,7 +156,7 @@ def _match(embedding: Embedding, given: Mapping[str, str], source: str) -> dict[
         if row is None:
             missing.append(name)
         elif found.setdefault(row, label) != label:
-            file = shown(embedding.files[row])
+            file = _named(embedding.files[row])
             raise UserError(
                 f"{source}: {file} has two different labels ({shown(found[row])}, {shown(label)}); keep one"
             )
@@ -165,10 +178,16 @@ def _tell_missing(embedding: Embedding, missing: Sequence[str], count: int, sour
     broken = _broken(embedding, missing)
     unreadable = f"; {len(broken):,} of them could not be read ({BROKEN})" if broken else ""
     first = next((name for name in missing if name not in broken), missing[0])
-    what = f"are not among the images of {embedding.folder}, such as {shown(first)}{_nearest(embedding, first)}"
+    what = f"are not among the images of {embedding.folder}, such as {_named(first)}{_nearest(embedding, first)}"
     if len(missing) == count:
         raise UserError(f"{source}: its {several(count, 'file')} {what}{unreadable}")
-    log.warning("%s: %d of %d files %s%s; they are left out", source, len(missing), count, what, unreadable)
+    said = printable(f"{what}{unreadable}")
+    log.warning("%s: %d of %d files %s; they are left out", source, len(missing), count, said)
+
+
+def _named(file: str) -> str:
+    """The name of a file as a message can show it: in full where any system would."""
+    return f"'{file}'" if len(file) <= LONGEST_NAME else shown(file)
 
 
 def _broken(embedding: Embedding, names: Sequence[str]) -> set[str]:
