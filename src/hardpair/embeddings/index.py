@@ -54,13 +54,22 @@ class ApproximateBank:
     def _nearest(self, queries: NDArray[np.float32], k: int) -> tuple[Tensor, Tensor]:
         unit = torch.nn.functional.normalize(torch.from_numpy(queries).float(), dim=1)
         wanted = min(CANDIDATES * k, len(self.vectors))
-        matches = self.index.search(unit.numpy(), wanted, threads=torch.get_num_threads())
-        if (np.asarray(matches.counts) < wanted).any():
+        rows = self._proposed(unit, wanted)
+        if rows is None:
             return self.exact.nearest(queries, k)
-        rows = torch.from_numpy(np.asarray(matches.keys).astype(np.int64)).reshape(len(unit), wanted)
         vectors = torch.nn.functional.normalize(self.vectors[rows].float(), dim=2)  # (m, wanted, D)
         similarity, order = torch.bmm(vectors, unit[:, :, None])[:, :, 0].topk(k, dim=1)
         return similarity, rows.gather(1, order)
+
+    def _proposed(self, unit: Tensor, count: int) -> Tensor | None:
+        """Rows (m, count), or None where it finds fewer for one of the queries."""
+        from usearch.index import Matches
+
+        matches = self.index.search(unit.numpy(), count, threads=torch.get_num_threads())
+        found = len(matches) if isinstance(matches, Matches) else int(matches.counts.min())  # of one, or of several
+        if found < count:
+            return None
+        return torch.from_numpy(np.asarray(matches.keys).astype(np.int64)).reshape(len(unit), count)
 
 
 def require_usearch() -> None:
