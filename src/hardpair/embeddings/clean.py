@@ -42,7 +42,7 @@ from hardpair.text import several
 TABLE, PAGE = "clean.csv", "clean.html"
 ACROSS = 8  # nearest images of another embedding that are compared with each
 FEWEST = 20  # images; among fewer, none is an outlier
-OUTLYING = 5.0  # robust standard deviations of the logarithm of the distance to the neighbours, above the median
+OUTLYING = 3.5  # robust standard deviations of the logarithm of the distance to the neighbours, above the median
 Folder = str | os.PathLike[str]
 Doubtful = Literal["outliers", "labels"]
 
@@ -137,7 +137,7 @@ def look(
     found = _groups(images, certain, EXACT) + _groups(images, similar, SIMILAR)
     found.sort(key=lambda group: (not group.leak, group.kind == "similar", -group.score, group.rows[0]))
     scores = graph.outlier_scores()
-    judged = label_errors(own, _numbers(certain, len(images))[: len(own)])
+    judged = label_errors(own, graph, _numbers(certain, len(images))[: len(own)])
     if isinstance(judged, str):
         said.append(f"Labels were not judged: {judged}.")
         judged = LabelErrors.none(len(own))
@@ -210,5 +210,5 @@ def outliers(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     values = np.log(np.maximum(scores, 1e-6))
     above = values - np.median(values)
     spread = 1.4826 * np.median(above[above > 0]) if (above > 0).any() else 0
-    rows = np.flatnonzero(above > OUTLYING * max(float(spread), 0.1))
+    rows = np.flatnonzero(above > OUTLYING * max(float(spread), 0.05))
     return rows[np.argsort(-scores[rows], kind="stable")]

@@ -4,6 +4,7 @@ Near duplicates are verified by pixels. Where a picture is no longer there, vect
 far closer to each other than to their other neighbours are *similar*, which a person should look at.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,7 +19,7 @@ from hardpair.data.progress import progress
 from hardpair.embeddings.graph import Graph
 from hardpair.embeddings.pictures import Pictures
 from hardpair.embeddings.registration import register
-from hardpair.embeddings.windows import SIDE, alignment, likely_pairs
+from hardpair.embeddings.windows import FLAT, SIDE, alignment, likely_pairs
 
 KINDS = ("exact", "near", "similar")
 EXACT, NEAR, SIMILAR = range(3)
@@ -97,19 +98,39 @@ def first_equal(sha256: Sequence[str]) -> Rows:
 
 
 def near_links(squares: Squares, neighbours: Rows, first: Rows) -> Links:
-    """Pairs that pixels show to be the same; of equal files only the first is looked at."""
+    """Pairs that pixels show to be the same; of equal files, and of equal squares, only the first is looked at.
+
+    Args:
+        squares: of all rows; those that are not looked at become black.
+        neighbours: (N, k) rows worth comparing with each; -1 where there is none.
+        first: (N,) the first row with the same file.
+    """
+    equal = equal_squares(squares, first)
+    first = equal[first]
     pixels = squares.pixels
     copies = np.flatnonzero(first != np.arange(len(first)))
     pixels[copies] = 0
     asked = np.where(neighbours >= 0, first[neighbours], -1)
     asked[copies] = -1
-    parts = []
+    j = np.flatnonzero(equal != np.arange(len(equal)))
+    parts = [Links(equal[j], j, np.ones(len(j), np.float32), np.full(len(j), NEAR, np.int8))]
     for pairs in likely_pairs(pixels, asked):
         match = register(pixels[pairs.i], pixels[pairs.j], alignment(pairs.window, pairs.mirrored))
         good = (match.detail >= DETAIL) & (match.grey >= GREY) & (match.colour >= COLOUR) & (match.overlap >= OVERLAP)
         i, j = np.minimum(pairs.i, pairs.j)[good], np.maximum(pairs.i, pairs.j)[good]
         parts.append(Links(i, j, match.detail[good], np.full(len(i), NEAR, np.int8)))
     return best_of_each(join_links(parts))
+
+
+def equal_squares(squares: Squares, first: Rows) -> Rows:
+    """(N,) the first row with the same small picture, among those that are the first with their file and not flat."""
+    known: dict[bytes, int] = {}
+    equal = np.arange(len(first))
+    for row in np.flatnonzero(squares.there & (first == equal)).tolist():
+        square = squares.pixels[row]
+        if np.ptp(square) > FLAT:
+            equal[row] = known.setdefault(hashlib.sha256(square.tobytes()).digest(), row)
+    return equal
 
 
 def similar_links(graph: Graph, there: NDArray[np.bool_], first: Rows) -> Links:
@@ -137,12 +158,12 @@ def best_of_each(links: Links) -> Links:
 
 def groups(links: Links, count: int) -> list[Rows]:
     """Rows that hang together, of two or more, the group of the first row first."""
-    if not len(links.i):
-        return []
     edges = coo_array((np.ones(len(links.i), np.int8), (links.i, links.j)), shape=(count, count))
     _, part = connected_components(edges, directed=False)
     size = np.bincount(part)
     rows = np.flatnonzero(size[part] > 1)
+    if not len(rows):
+        return []
     rows = rows[np.argsort(part[rows], kind="stable")]
     cuts = np.flatnonzero(np.diff(part[rows])) + 1
     return sorted(np.split(rows, cuts), key=lambda group: int(group[0]))

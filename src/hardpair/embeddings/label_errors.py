@@ -1,32 +1,41 @@
-"""Images that a classifier which never saw their label would call something else.
+"""Images whose label a classifier that never saw it finds improbable.
 
-Five folds of logistic regression on the vectors give each image probabilities that its own label had no part in; copies
-of a picture lie in one fold. A label is a likely error where another class is more probable than images of that class
-usually are of it, the rule of confident learning (Northcutt et al. 2021).
+Five folds of logistic regression on the vectors, and the votes of the nearest neighbours, give each image class
+probabilities in which its own label had no part; copies of a picture lie in one fold and do not vote for each other.
+The score of a label is its probability: a label is a likely error if that is a tenth of what is usual for its class.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from hardpair.embeddings.embedding import Embedding
+from hardpair.embeddings.graph import Graph
 from hardpair.evaluate.logistic import predict, regression_path
 
 FOLDS = 5
 FEWEST = 5  # images of a class; smaller ones are not judged, and are nobody's better label
 MOST = 20_000  # images that a regression learns from: more hardly change it, and cost time
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(0, -9, -1))  # of vectors whose numbers vary by 1
-AT_ONCE = 65_536  # rows
+UNUSUAL = 0.1  # of the mean probability that a class's images have of it
+VOTES, TEMPERATURE, PRIOR = (
+    0.3,
+    0.02,
+    3.2,
+)  # share of the neighbours; of their similarities; votes spread over all classes
+AT_ONCE = 8192  # rows
 
 
 class LabelErrors(NamedTuple):
     """What speaks for the label of each image."""
 
-    score: NDArray[np.float32]  # (N,) from 0, certainly wrong, to 1; NaN where it was not judged
-    suggested: NDArray[np.int64]  # (N,) the likeliest class; -1 where it was not judged
+    score: NDArray[np.float32]  # (N,) probability of its label; NaN where it was not judged
+    suggested: NDArray[np.int64]  # (N,) the likeliest other class; -1 where it was not judged
     likely: NDArray[np.int64]  # (K,) rows of likely errors, the likeliest first
 
     @staticmethod
@@ -36,92 +45,112 @@ class LabelErrors(NamedTuple):
         return LabelErrors(np.full(count, np.nan, np.float32), np.full(count, -1, np.int64), nobody)
 
 
-def label_errors(embedding: Embedding, group: NDArray[np.int64], *, seed: int = 0) -> LabelErrors | str:
+def label_errors(embedding: Embedding, graph: Graph, group: NDArray[np.int64], *, seed: int = 0) -> LabelErrors | str:
     """Of all labelled images, or why they cannot be judged.
 
     Args:
         embedding: vectors and labels.
+        graph: the nearest neighbours.
         group: (N,) a number that copies of a picture share.
         seed: of the folds.
     """
     count = np.bincount(embedding.labels[embedding.labels >= 0], minlength=len(embedding.classes))
     large = np.flatnonzero(count >= FEWEST)
     if len(large) < 2:
-        return "no labels" if not count.sum() else f"fewer than two classes have {FEWEST} images"
+        return "there are none" if not count.sum() else f"fewer than two classes have {FEWEST} images"
     number = np.full(len(count) + 1, -1)
     number[large] = np.arange(len(large))
-    rows = np.flatnonzero(number[embedding.labels] >= 0)
-    labels = number[embedding.labels[rows]]
-    probabilities = out_of_sample(_features(embedding, rows), labels, group[rows], seed=seed)
-    score, suggested, likely = judge(probabilities, labels)
-    scores, suggestions = np.full(len(embedding), np.nan, np.float32), np.full(len(embedding), -1, np.int64)
-    scores[rows], suggestions[rows] = score, large[suggested]
-    return LabelErrors(scores, suggestions, rows[likely])
+    labels = number[embedding.labels]  # (N,) -1 for those that are not judged
+    found = LabelErrors.none(len(embedding))
+    for rows, probabilities in out_of_sample(embedding, graph, labels, group, seed=seed):
+        every = torch.arange(len(rows))
+        own = torch.from_numpy(labels[rows])
+        found.score[rows] = probabilities[every, own].numpy()
+        probabilities[every, own] = -1
+        found.suggested[rows] = large[probabilities.argmax(1).numpy()]
+    return found._replace(likely=unusual(found.score, labels))
 
 
-def _features(embedding: Embedding, rows: NDArray[np.int64]) -> Tensor:
-    """Unit vectors, centred, whose numbers vary by 1 on average."""
-    parts = [embedding.unit_vectors(rows[at : at + AT_ONCE]) for at in range(0, len(rows), AT_ONCE)]
-    features = torch.from_numpy(np.concatenate(parts))
-    features -= features.mean(0)
-    return features.div_(features.square().mean().sqrt().clamp_min(1e-12))
+def unusual(score: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows whose label is far less probable than the same label usually is, the least probable first."""
+    judged = np.flatnonzero(labels >= 0)
+    total = np.bincount(labels[judged], weights=score[judged])
+    usual = total / np.maximum(np.bincount(labels[judged]), 1)  # (C,)
+    rows = judged[score[judged] < UNUSUAL * usual[labels[judged]]]
+    return rows[np.argsort(score[rows], kind="stable")]
 
 
 def out_of_sample(
-    features: Tensor, labels: NDArray[np.int64], group: NDArray[np.int64], *, seed: int = 0
-) -> NDArray[np.float32]:
-    """Class probabilities (N, C) of each image by a regression on the other folds."""
+    embedding: Embedding, graph: Graph, labels: NDArray[np.int64], group: NDArray[np.int64], *, seed: int = 0
+) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+    """Rows, and their class probabilities (n, C), in parts; ``labels`` are -1 for images to leave out."""
+    scale = Scale(embedding)
+    classes, penalties = int(labels.max()) + 1, list(PENALTIES)
     fold = _folds(labels, group, seed)
-    classes = int(labels.max()) + 1
-    targets = torch.from_numpy(labels)
-    probabilities = torch.empty(len(labels), classes)
-    penalties = list(PENALTIES)
     for number in range(FOLDS):
-        held = torch.from_numpy(fold == number)
-        if not bool(held.any()):
-            continue
-        learnt = _some(np.flatnonzero(fold != number), seed)
-        weights = regression_path(features[learnt], targets[learnt], penalties, classes=classes)
-        logits = [predict(features[held], weight) for weight in weights]
-        if len(penalties) > 1:  # the first fold chooses the penalty, by the labels that it held out
-            losses = [float(torch.nn.functional.cross_entropy(values, targets[held])) for values in logits]
-            best = int(np.argmin(losses))
-            penalties, logits = penalties[best : best + 1], logits[best : best + 1]
-        probabilities[held] = logits[0].softmax(1)
-    return probabilities.numpy()
+        held = np.flatnonzero(fold == number)
+        learnt = _some(np.flatnonzero((fold != number) & (fold >= 0)), seed)
+        targets = torch.from_numpy(labels[learnt])
+        weights = regression_path(scale.features(learnt), targets, penalties, classes=classes)
+        if len(penalties) > 1 and len(held):  # the first fold chooses the penalty, by labels that it held out
+            best = _best(scale, weights, held[:MOST], labels)
+            penalties, weights = penalties[best : best + 1], weights[best : best + 1]
+        for start in range(0, len(held), AT_ONCE):
+            rows = held[start : start + AT_ONCE]
+            model = predict(scale.features(rows), weights[0]).softmax(1)
+            yield rows, torch.lerp(model, votes(graph, rows, labels, group, classes), VOTES)
+
+
+def votes(
+    graph: Graph, rows: NDArray[np.int64], labels: NDArray[np.int64], group: NDArray[np.int64], classes: int
+) -> Tensor:
+    """Class probabilities (n, C) by the neighbours of each, nearer ones with more weight."""
+    near = graph.rows[rows]
+    similarity = torch.from_numpy(graph.similarity[rows])
+    counted = torch.from_numpy((labels[near] >= 0) & (group[near] != group[rows, None]))
+    weight = ((similarity - 1) / TEMPERATURE).masked_fill(~counted, -torch.inf)
+    weight = (weight - weight.amax(1, keepdim=True).clamp_min(-1e9)).exp() if near.shape[1] else weight
+    found = torch.full((len(rows), classes), PRIOR / classes)
+    found.scatter_add_(1, torch.from_numpy(labels[near].clip(0)), weight)
+    return found / found.sum(1, keepdim=True)
+
+
+class Scale:
+    """Unit vectors, centred, whose numbers vary by 1 on average, so that one range of penalties fits all encoders."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self.embedding = embedding
+        rows = np.unique(np.linspace(0, len(embedding) - 1, min(len(embedding), MOST)).astype(np.int64))
+        some = torch.from_numpy(embedding.unit_vectors(rows))
+        self.mean = some.mean(0)
+        self.spread = (some - self.mean).square().mean().sqrt().clamp_min(1e-6)
+
+    def features(self, rows: NDArray[np.int64]) -> Tensor:
+        """(n, D)."""
+        unit = torch.from_numpy(self.embedding.unit_vectors(rows))
+        return unit.sub_(self.mean).div_(self.spread)
+
+
+def _best(scale: Scale, weights: list[Tensor], held: NDArray[np.int64], labels: NDArray[np.int64]) -> int:
+    features, targets = scale.features(held), torch.from_numpy(labels[held])
+    return int(np.argmin([float(cross_entropy(predict(features, weight), targets)) for weight in weights]))
 
 
 def _folds(labels: NDArray[np.int64], group: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """(N,) each class spread evenly; copies of a picture go where the first of them is."""
+    """(N,) each class spread evenly; copies go where the first of them is; -1 for images to leave out."""
     random = np.random.default_rng(seed)
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+    rows = np.flatnonzero(labels >= 0)
+    _, first, inverse = np.unique(group[rows], return_index=True, return_inverse=True)
     order = random.permutation(len(first))
-    order = order[np.argsort(labels[first][order], kind="stable")]
-    fold = np.empty(len(first), np.int64)
-    fold[order] = np.arange(len(first)) % FOLDS
-    spread: NDArray[np.int64] = fold[inverse]
-    return spread
+    order = order[np.argsort(labels[rows][first][order], kind="stable")]
+    spread = np.empty(len(first), np.int64)
+    spread[order] = np.arange(len(first)) % FOLDS
+    fold = np.full(len(labels), -1)
+    fold[rows] = spread[inverse]
+    return fold
 
 
-def _some(rows: NDArray[np.int64], seed: int) -> Tensor:
-    if len(rows) > MOST:
-        rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST])
-    return torch.from_numpy(rows)
-
-
-def judge(
-    probabilities: NDArray[np.float32], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Score, best other class, and rows of likely errors, from probabilities (N, C) out of sample."""
-    every = np.arange(len(labels))
-    own = probabilities[every, labels]
-    others = probabilities.copy()
-    others[every, labels] = -1
-    other = others.argmax(axis=1)
-    score = (own - others[every, other] + 1) / 2
-    count = np.maximum(np.bincount(labels, minlength=probabilities.shape[1]), 1)
-    usual = (
-        np.bincount(labels, weights=own, minlength=probabilities.shape[1]) / count
-    )  # (C,) as sure as it is of its own
-    likely = np.flatnonzero((others >= usual).any(axis=1) & (score < 0.5))
-    return score.astype(np.float32), other, likely[np.argsort(score[likely], kind="stable")]
+def _some(rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    if len(rows) <= MOST:
+        return rows
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:MOST])

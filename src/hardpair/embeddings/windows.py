@@ -7,7 +7,7 @@ from fingerprints that need none: the signs of a window's first cosine coefficie
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,28 +62,29 @@ def alignment(window: NDArray[np.int64], mirrored: NDArray[np.bool_]) -> Floats:
 
 
 @functools.cache
-def _reduce() -> Floats:
-    """(lines · 8, 32): means of pixels over the cells of each line."""
-    edges = np.arange(SIDE + 1) / SIDE
+def _reduce(scale: float) -> Floats:
+    """(shifts · 8, 32): means of pixels over the cells of each line of this scale."""
+    edges, width = np.arange(SIDE + 1) / SIDE, CORE * scale / CELLS
     rows = []
-    for scale, shift in LINES:
-        width = CORE * scale / CELLS
-        starts = 0.5 + shift - CELLS * width / 2 + width * np.arange(CELLS)
+    for shift in PLACES[scale]:
+        starts = 0.5 + shift + width * (np.arange(CELLS) - CELLS / 2)
         shared = np.minimum(starts[:, None] + width, edges[1:]) - np.maximum(starts[:, None], edges[:-1])
         rows.append(shared.clip(0) / width)
     return np.concatenate(rows).astype(np.float32)
 
 
-def cells(grey: Floats) -> Floats:
+def cells(grey: Floats, scales: Sequence[float] = tuple(PLACES)) -> Floats:
     """(n, 32, 32) → the windows of each, of mean 0 and length 1: (n, windows, 64). Flat ones are zeros."""
-    reduce = _reduce()
-    both = (reduce @ grey @ reduce.T).reshape(len(grey), len(LINES), CELLS, len(LINES), CELLS)
-    y, x = np.array(WINDOWS).T
-    taken = both.transpose(0, 1, 3, 2, 4)[:, y, x].reshape(len(grey), len(WINDOWS), CELLS * CELLS)
+    parts = []
+    for scale in scales:
+        reduce, lines = _reduce(scale), len(PLACES[scale])
+        both = (reduce @ grey @ reduce.T).reshape(len(grey), lines, CELLS, lines, CELLS)
+        parts.append(both.transpose(0, 1, 3, 2, 4).reshape(len(grey), lines * lines, CELLS * CELLS))
+    taken = np.concatenate(parts, 1)
     taken -= taken.mean(axis=2, keepdims=True)
-    length = np.linalg.norm(taken, axis=2, keepdims=True)
-    unit: Floats = np.where(length > FLAT * CELLS, taken / np.maximum(length, 1e-6), np.float32(0))
-    return unit
+    length = np.sqrt(np.einsum("ntc,ntc->nt", taken, taken))[..., None]
+    taken *= np.where(length > FLAT * CELLS, 1 / np.maximum(length, 1e-6), 0)
+    return taken
 
 
 def mirror(cell: Floats) -> Floats:
@@ -150,7 +151,7 @@ def likely_pairs(pictures: NDArray[np.uint8], neighbours: NDArray[np.int64]) -> 
         neighbours: (N, k) rows that are worth comparing with each; -1 where there is none.
     """
     parts = [slice(start, start + AT_ONCE) for start in range(0, len(pictures), AT_ONCE)]
-    cores = np.concatenate([cells(_grey(pictures[part]))[:, MIDDLE] for part in parts])
+    cores = np.concatenate([cells(_grey(pictures[part]), [1.0])[:, MIDDLE] for part in parts])
     prints = Fingerprints(cores)
     with progress("comparing pictures", len(pictures)) as advance:
         for part in parts:
