@@ -211,7 +211,8 @@ def pretrain(
     """Train an encoder without labels, and leave it in the folder ``run``.
 
     Args:
-        data: "sample" (bundled photos), "cifar10", or a folder of images; the recipe's own when not given.
+        data: "sample" (bundled photos), "cifar10", a folder of images or a list of files (.txt); the recipe's own when
+            not given.
         recipe: a name that `hardpair recipes` lists; its values hold where nothing else is given. When not given, the
             demo; for ``data`` of your own a recipe is chosen for these photos and this machine.
         hours: of training, for the recipe that is chosen; about one when not given.

@@ -1,9 +1,12 @@
 """A list of files stands for a folder that has these files and no others."""
 
+import dataclasses
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,17 +123,50 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         list_split(tmp_path / "pipe.txt", "train")
 
 
-def test_a_list_is_read_as_images(tmp_path):
+@pytest.fixture
+def keep(tmp_path):
+    """Two classes of six noise pictures, of which the list has five each."""
     from PIL import Image
 
+    random = np.random.default_rng(0)
     for kind in ("cat", "dog"):
         (tmp_path / "photos" / kind).mkdir(parents=True)
-        for row in range(5):
-            Image.new("RGB", (16, 16), (40 * row, 0, 0)).save(tmp_path / "photos" / kind / f"{row}.png")
-    names = [f"photos/{kind}/{row}.png" for kind in ("cat", "dog") for row in range(5)]
-    chosen = [name for name in names if "/3" not in name]
-    images = open_images(str(write_list(tmp_path / "keep.txt", chosen)), "train", size=8, root=Path())
-    test = open_images(str(tmp_path / "keep.txt"), "test", size=8, root=Path())
-    assert sorted([*images.files, *test.files]) == [name.removeprefix("photos/") for name in chosen]
-    assert images.classes == ("cat", "dog")
-    assert images.name == "keep.txt/train"
+        for row in range(6):
+            pixels = random.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / kind / f"{row}.png")
+    return write_list(
+        tmp_path / "keep.txt", [f"photos/{kind}/{row}.png" for kind in ("cat", "dog") for row in range(5)]
+    )
+
+
+def test_a_packed_list_has_the_images_of_the_list(keep, tmp_path):
+    from hardpair.data.pack import pack
+
+    index = pack(keep, tmp_path / "packed", 8)
+    assert (index.splits["train"].images, index.splits["test"].images) == (8, 2)
+    for split in ("train", "test"):
+        plain = open_images(str(keep), split, size=8, root=Path())
+        packed = open_images(str(tmp_path / "packed"), split, size=8, root=Path())
+        assert packed.files == plain.files
+        assert torch.equal(packed.pixels, plain.pixels)
+        assert torch.equal(packed.labels, plain.labels)
+
+
+def test_training_on_a_list_is_training_on_a_folder_of_these_files(keep, small_recipe, tmp_path):
+    from hardpair.train import pretrain
+
+    (tmp_path / "photos/cat/5.png").unlink()
+    (tmp_path / "photos/dog/5.png").unlink()
+    for name, data in {"list": keep, "folder": tmp_path / "photos"}.items():
+        recipe = dataclasses.replace(small_recipe, data=str(data), epochs=1, batch_size=4, image_size=16)
+        pretrain(recipe, tmp_path / name)
+    one, other = (tmp_path / name / "encoder.safetensors" for name in ("list", "folder"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_lost_line_is_one_line_of_the_command(keep, hardpair):
+    keep.write_text(keep.read_text() + "photos/gone.png\n")
+    done = hardpair("pack", "keep.txt", "packed", "--size", "8")
+    assert done.returncode == 2
+    assert done.stderr.startswith("hardpair: keep.txt: line 11: ")
+    assert done.stderr.count("\n") == 1

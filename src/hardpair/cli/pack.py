@@ -28,8 +28,8 @@ class Pack:
     is 1 where something is.
 
     Args:
-        folders: SOURCE, a folder of pictures as for --data, and TARGET, which takes 3 x size x size bytes per image:
-            ImageNet at 224 px has 200 GB.
+        folders: SOURCE, a folder of pictures or a list of files as for --data, and TARGET, which takes 3 x size x size
+            bytes per image: ImageNet at 224 px has 200 GB.
         size: pixels of the squares; a packed set has this one size. 224 is what the recipes for large sets train with,
             and in much smaller squares most sets fit in memory.
         skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.

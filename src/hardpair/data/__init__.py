@@ -1,4 +1,4 @@
-"""Where images come from: the bundled sample, CIFAR-10, or any folder of pictures, packed or not."""
+"""Where images come from: the bundled sample, CIFAR-10, any folder of pictures, packed or not, or a list of files."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,8 +34,8 @@ def open_images(data: str, split: Split, *, size: int, root: Path, skip_broken: 
     """One split of a data set as squares of `size` pixels.
 
     Args:
-        data: "sample", "cifar10" or the path of a folder, packed or not. "cifar10:10000" has so many of the training
-            images, of each class as many, and all test images.
+        data: "sample", "cifar10" or the path of a folder, packed or not, or of a list of files. "cifar10:10000" has so
+            many of the training images, of each class as many, and all test images.
         split: "train" or "test".
         size: pixels a side.
         root: where CIFAR-10 is kept.

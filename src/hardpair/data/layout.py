@@ -134,7 +134,7 @@ def as_folder(data: str) -> Path:
     if not _is_path(data):
         near = difflib.get_close_matches(data[:100].lower(), NAMES, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
-        choices = f"{', '.join(NAMES)} or the path of a folder of images"
+        choices = f"{', '.join(NAMES)} or the path of a folder of images, or of a list of files"
         raise UserError(f"data: {shown(data)} is unknown; {hint}give {choices}")
     try:
         path = Path(data).expanduser()

@@ -14,7 +14,7 @@ class Doctor:
     left behind.
 
     Args:
-        data: also look at these images: "sample", "cifar10" or a folder, packed or not.
+        data: also look at these images: "sample", "cifar10", a folder, packed or not, or a list of files.
         data_root: where downloaded sets are kept; nothing is downloaded.
         runs: where runs will be kept; its disk is tried.
         json: print the findings as JSON.

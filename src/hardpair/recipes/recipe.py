@@ -26,8 +26,8 @@ class Recipe:
     Args:
         name: what the recipe is called; also the default name of the run.
         method: which method learns; "supervised" is the baseline that uses the labels.
-        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), or a folder of images,
-            packed by `hardpair pack` or not.
+        data: "sample" (bundled photos), "cifar10", a part of them ("cifar10:10000"), a folder of images, packed
+            by `hardpair pack` or not, or a list of files (.txt, a name per line).
         image_size: side in pixels to which images are resized once, before training.
         view_size: side of the views in training, as a share of image_size; smaller ones leave time for more epochs, or
             let small crops keep their detail. Patches (cpc's, infomin's jigsaw) are cut from views of full size.
