@@ -100,20 +100,23 @@ def typical(task: Task) -> list[Choice]:
 
 
 def _typical_of(task: Task, members: Rows) -> Iterator[Choice]:
-    """Images of a cluster, the most typical first, those next to one that was named only after all others."""
+    """Images of a cluster, the most typical first; those next to one that was named, or labelled, after all others."""
     rows = members
     if len(members) > LARGEST:
         rows = np.sort(np.random.default_rng(task.seed).choice(members, LARGEST, replace=False))
     near, neighbours = nearest_within(torch.from_numpy(task.embedding.unit_vectors(rows)), NEIGHBOURS)
     score = near.mean(1) if near.shape[1] else torch.ones(len(rows))
     reason = f"typical of {several(len(members), 'image')}"
+    known = torch.from_numpy(np.isin(rows, task.labelled))
+    passed = known.clone()  # what is next to one that was named
+    passed[neighbours[known].flatten()] = True
     later: list[int] = []
-    passed = set(neighbours[torch.from_numpy(np.isin(rows, task.labelled))].flatten().tolist())
     for place in score.argsort(descending=True, stable=True).tolist():
-        if place in passed:
+        if passed[place] or known[neighbours[place]].any():
             later.append(place)
             continue
-        passed.update(neighbours[place].tolist())
+        known[place] = True
+        passed[neighbours[place]] = True
         yield _choice(rows, neighbours, place, reason, len(members), float(score[place]))
     for place in later:
         yield _choice(rows, neighbours, place, reason, len(members), float(score[place]))
@@ -204,7 +207,7 @@ class Balls:
 def uncertain(task: Task, known: Labelled) -> list[Choice]:
     """Of the images with the smallest margins between the first two classes, the most typical of each cluster."""
     margins, words = _margins(task, known)
-    most = min(WIDE * task.count, max(len(task.rows) // 2, task.count))
+    most = min(WIDE * task.count, max(len(task.rows) // 4, task.count))
     places = np.setdiff1d(np.arange(len(task.rows)), np.searchsorted(task.rows, task.labelled))
     places = np.sort(places[np.argsort(margins[places], kind="stable")[:most]])
     among = typical(replace(task, rows=np.union1d(task.rows[places], task.labelled)))
