@@ -23,7 +23,9 @@ def reference(
     norm: str = "inf",
     reduce: str = "sum",
     mine: bool = True,
+    nearest: bool = False,
     softness: float = 0.0,
+    positive_in_sum: bool = False,
 ) -> dict[str, float]:
     """Eq. 2-7, or the soft form of Eq. 4, with plain loops over plain numbers."""
 
@@ -36,10 +38,12 @@ def reference(
         return sum(squares) / (len(squares) if reduce == "mean" else 1)
 
     def mined(i: int, anchor: list[float], candidates: list[list[float]]) -> list[float]:
-        distances = [distance(anchor, other) for j, other in enumerate(candidates) if j != i]
-        return [d for d in distances if not mine or d <= threshold]
+        distances = [distance(anchor, other) for j, other in enumerate(candidates) if j % len(student) != i]
+        near = [d for d in distances if not mine or d <= threshold]
+        return [d for d in near if d <= min(near) + 1e-12] if nearest else near  # all, where several are equally near
 
-    def push(distances: list[float]) -> float:
+    def push(distances: list[float], i: int) -> float:
+        distances = [*distances, distance(student[i], teacher[i])] if positive_in_sum else distances
         if not distances:
             return 0.0
         if softness:
@@ -49,10 +53,10 @@ def reference(
     teacher, student = u.tolist(), u_prime.tolist()
     positive = fmean(map(distance, student, teacher))
     of_students = [mined(i, anchor, teacher) for i, anchor in enumerate(student)]
-    negative = fmean(map(push, of_students))
+    negative = fmean(map(push, of_students, range(len(student))))
     if softness:
-        of_teachers = [mined(i, anchor, student) + mined(i, anchor, teacher) for i, anchor in enumerate(teacher)]
-        negative = (negative + fmean(map(push, of_teachers))) / 2
+        of_teachers = [mined(i, anchor, student + teacher) for i, anchor in enumerate(teacher)]
+        negative = (negative + fmean(map(push, of_teachers, range(len(teacher))))) / 2
     count = len(teacher)
     return {
         "loss": alpha_pos * positive + alpha_neg * negative,
@@ -74,12 +78,14 @@ def reference(
     threshold=st.floats(0.01, 4),
     scale=st.sampled_from([1e-4, 1.0, 1e4]),
     softness=st.sampled_from([0.0, 0.1, 0.4, 3.0]),
+    nearest=st.booleans(),
+    positive_in_sum=st.booleans(),
 )
-def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, scale, softness):
+def test_equals_the_loops(count, width, seed, norm, reduce, mine, threshold, scale, softness, nearest, positive_in_sum):
     torch.manual_seed(seed)
     u, u_prime = scale * torch.randn(2, count, width, dtype=torch.float64)
     choices = {"alpha_pos": 0.7, "alpha_neg": 0.3, "threshold": threshold, "norm": norm, "reduce": reduce, "mine": mine}
-    choices["softness"] = softness
+    choices |= {"softness": softness, "nearest": nearest, "positive_in_sum": positive_in_sum and softness > 0}
     ours, expected = hnpm_loss(u, u_prime, **choices), reference(u, u_prime, **choices)
     for name, value in expected.items():
         assert ours[name].item() == pytest.approx(value, abs=1e-12 if name not in ("mined", "empty") else 1e-6), name
@@ -207,14 +213,17 @@ def test_shapes_that_do_not_fit_are_refused(shapes):
 @pytest.mark.parametrize("most", [1, 7, 40, 100])
 @pytest.mark.parametrize("softness", [0.0, 0.2])
 @pytest.mark.parametrize("student_learns", [True, False])
-def test_in_parts_is_the_same(monkeypatch, most, softness, student_learns):
+@pytest.mark.parametrize("nearest", [True, False])
+@pytest.mark.parametrize(("positive", "threshold"), [(False, 1.5), (True, 1.5), (True, 0.01)])
+def test_in_parts_is_the_same(monkeypatch, most, softness, student_learns, nearest, positive, threshold):
     """The form for giant batches, some rows at a time: the same loss, shares and gradients as the plain one."""
     generator = torch.Generator().manual_seed(0)
     u, u_prime = (torch.randn(12, 5, dtype=torch.float64, generator=generator) for _ in range(2))
 
     def result() -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
         a, b = u.clone().requires_grad_(), u_prime.clone().requires_grad_(student_learns)
-        parts = hnpm_loss(a, b, threshold=1.5, norm="l2", softness=softness)
+        chosen = {"nearest": nearest, "positive_in_sum": positive and softness > 0}
+        parts = hnpm_loss(a, b, threshold=threshold, norm="l2", softness=softness, **chosen)
         parts["loss"].backward()
         return parts, a.grad, b.grad
 
@@ -226,3 +235,20 @@ def test_in_parts_is_the_same(monkeypatch, most, softness, student_learns):
         torch.testing.assert_close(in_parts[0][name], value, rtol=1e-13, atol=1e-13)
     for gradient, expected in zip(in_parts[1:], whole[1:], strict=True):
         torch.testing.assert_close(gradient, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_the_sum_with_the_positive_pair_is_the_softmax_of_info_nce():
+    """With the positive pair in it, and without a threshold: cross entropy of unit vectors, at temperature s / 2."""
+    u, u_prime = outputs(7)
+    parts = hnpm_loss(u, u_prime, alpha_pos=1, alpha_neg=1, norm="l2", mine=False, softness=0.4, positive_in_sum=True)
+    one, other = (torch.nn.functional.normalize(rows, dim=1) for rows in (u, u_prime))
+    own = torch.arange(7)
+    of_students = torch.nn.functional.cross_entropy(other @ one.T / 0.2, own)
+    logits = torch.cat([one @ other.T, (one @ one.T).fill_diagonal_(-torch.inf)], dim=1) / 0.2
+    expected = 0.4 * (of_students + torch.nn.functional.cross_entropy(logits, own)) / 2
+    torch.testing.assert_close(parts["loss"], expected)
+
+
+def test_the_positive_pair_is_for_the_soft_sum_only():
+    with pytest.raises(ValueError, match="softness"):
+        hnpm_loss(*outputs(4), positive_in_sum=True)

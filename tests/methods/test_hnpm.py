@@ -36,6 +36,33 @@ def test_student_with_gradient_is_trained_and_not_averaged():
     assert all(map(torch.equal, before, method.student.parameters()))
 
 
+def test_shared_weights_are_one_network():
+    """A stopped partner, or with its gradient a trained one: the loss is the same, the gradient is not."""
+    stopped, trained = (build("hnpm", **WORKING, share_weights=True, block_student_gradient=b) for b in (True, False))
+    assert stopped.student is None
+    assert len(list(stopped.parameters())) == len([*stopped.encoder.parameters(), *stopped.head.parameters()])
+    losses = [one_loss(method) for method in (stopped, trained)]
+    assert torch.equal(*losses)
+    gradients = []
+    for loss, method in zip(losses, (stopped, trained), strict=True):
+        loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in method.parameters()]))
+        method.after_step(0.5)
+    assert not torch.allclose(*gradients)
+    copy = build("hnpm", **WORKING, tau=0.0)  # before the first step a copy is the same network
+    torch.testing.assert_close(one_loss(copy), losses[0])
+    assert len(stopped.hard_pairs(stopped.views(photos(), draw(0))).anchor) > 0
+
+
+def test_the_nearest_of_the_mined_pairs():
+    method = build("hnpm", **WORKING, nearest=True)
+    views = method.views(photos(), draw(0))
+    pairs, every = method.hard_pairs(views), build("hnpm", **WORKING).hard_pairs(views)
+    assert len(pairs.anchor.unique()) == len(pairs.anchor) == len(every.anchor.unique()) < len(every.anchor)
+    for anchor, distance in zip(pairs.anchor, pairs.distance, strict=True):
+        assert distance == every.distance[every.anchor == anchor].min()
+
+
 def test_settings_reach_the_loss():
     base = one_loss(build("hnpm", **WORKING))
     for name, value in {
@@ -45,6 +72,7 @@ def test_settings_reach_the_loss():
         "norm": "inf",
         "reduce": "mean",
         "mine": False,
+        "nearest": True,
         "softness": 0.2,
         "small_views": 1,
     }.items():
@@ -83,6 +111,13 @@ def test_hard_pairs_are_the_mined_ones():
     assert len(pairs.anchor) / (32 * 31) == pytest.approx(outputs["mined"].item())
     assert (pairs.anchor != pairs.negative).all()
     assert pairs.distance.max() <= 1.2
+
+
+def test_the_positive_pair_is_in_the_soft_sum_only():
+    soft = {**WORKING, "softness": 0.2}
+    assert not torch.equal(one_loss(build("hnpm", **soft, positive_in_sum=True)), one_loss(build("hnpm", **soft)))
+    with pytest.raises(UserError, match=r"^positive_in_sum: "):
+        build("hnpm", **WORKING, positive_in_sum=True)
 
 
 @pytest.mark.parametrize(

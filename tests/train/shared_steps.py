@@ -32,7 +32,11 @@ SMALL_QUEUE = {"queue": 40, "momentum": 0.9}
 CASES = {
     "hnpm": HNPM,
     "hnpm, every pair": {**HNPM, "mine": False},
+    "hnpm, the nearest": {**HNPM, "nearest": True},
     "hnpm, soft": {**HNPM, "softness": 0.2, "small_views": 1},
+    "hnpm, soft, the nearest": {**HNPM, "softness": 0.2, "nearest": True},
+    "hnpm, one network": {**HNPM, "softness": 0.2, "positive_in_sum": True, "share_weights": True},
+    "hnpm, one trained": {**HNPM, "share_weights": True, "block_student_gradient": False},
     "hnpm, student by gradient": {**HNPM, "block_student_gradient": False},
     "simclr": {},
     "simclrv2": {},
@@ -123,7 +127,7 @@ def first_step(stepper: Stepper) -> dict[str, Tensor]:
     found |= {f"mean/{name}": distributed.mean(value) for name, value in outputs.items() if value.ndim == 0}
     trained = ((name, p) for name, p in stepper.method.named_parameters() if p.requires_grad)
     found |= {f"gradient/{name}": distributed.full_tensor(p.grad).clone() for name, p in trained if p.grad is not None}
-    if hasattr(stepper.method, "student"):
+    if getattr(stepper.method, "student", None) is not None:
         found["mined"] = mined(stepper, views)
         found["gallery"] = shown(stepper)
     stepper.method.zero_grad(set_to_none=True)

@@ -51,11 +51,20 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     return torch.addmm(b.square().sum(1), a, b.T, alpha=-2).add_(a.square().sum(1)[:, None]).clamp_min_(0)
 
 
-def hard_negatives(distance: Tensor, *, threshold: float = 1.0) -> Tensor:
-    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is."""
+def hard_negatives(distance: Tensor, *, threshold: float = 1.0, nearest: bool = False) -> Tensor:
+    """Eq. 5: which pairs are hard negatives, bool (N, M). A pair of one image (the diagonal) never is.
+
+    With ``nearest``, of each row only the smallest distance.
+    """
     mined = distance.detach() <= threshold
     mined.diagonal().fill_(False)
-    return mined
+    return _only_nearest(distance, mined) if nearest else mined
+
+
+def _only_nearest(distance: Tensor, mined: Tensor) -> Tensor:
+    """Of each row, the mined pair of the smallest distance; all of them, where several are equally near."""
+    among_mined = distance.detach().masked_fill(~mined, torch.inf)
+    return mined & (among_mined == among_mined.amin(dim=1, keepdim=True))
 
 
 def hnpm_loss(
@@ -68,13 +77,17 @@ def hnpm_loss(
     norm: Norm = "inf",
     reduce: Reduce = "sum",
     mine: bool = True,
+    nearest: bool = False,
     softness: float = 0.0,
+    positive_in_sum: bool = False,
 ) -> dict[str, Tensor]:
     """Eq. 7: ``alpha_pos * L1 + alpha_neg * L2`` of teacher outputs u and student outputs u_prime, both (N, D).
 
     L1 (Eq. 2) is the mean distance of the two outputs of one image; L2 (Eq. 4) is minus the mean log of the
     summed distances to the mined negatives. An anchor that mined nothing adds nothing to L2. With ``mine=False``
-    every other image of the batch is a negative. With ``softness``, L2 is `soft_negative_term` instead.
+    every other image of the batch is a negative. With ``nearest`` an anchor keeps only the nearest of its negatives,
+    as the paper's text has it beside Eq. 5. With ``softness``, L2 is `soft_negative_term` instead; its sum may have the
+    positive pair too (``positive_in_sum``), as in InfoNCE.
 
     The defaults are the paper's. What works better on small images is in `hardpair recipes demo`: norm "l2",
     alpha_pos 1, alpha_neg 1, and a threshold near the distance of positive pairs.
@@ -83,20 +96,25 @@ def hnpm_loss(
     anchors being Eq. 5's. Where several processes share a batch, each gives its own rows.
     """
     _check_shapes(u, u_prime)
+    if positive_in_sum and not softness:
+        raise ValueError("hnpm_loss: positive_in_sum is for the soft form; give softness too")
     with full_precision(u.device):
         teacher, student = _scaled(u, norm, reduce), _scaled(u_prime, norm, reduce)  # (N, D)
         # A positive pair is nearly equal, where the GEMM's cancellation would hurt: subtract first.
         positive = mse_loss(teacher, student, reduction="sum") / len(u)
         limit = threshold if mine else math.inf
         if distributed.world_size() > 1 or len(u) ** 2 > large_batch.FROM_PAIRS:
-            negative, counts = large_batch.negative_term(student, teacher, limit, softness, SMALLEST_SUM)
+            mining = large_batch.Mining(limit, nearest, softness, positive_in_sum, SMALLEST_SUM)
+            negative, counts = large_batch.negative_term(student, teacher, mining)
         else:
             distance = squared_distances(student, teacher)  # (N, N)
-            mined = hard_negatives(distance, threshold=limit)
+            mined = hard_negatives(distance, threshold=limit, nearest=nearest)
             counts = mined.sum(1)
             if softness:
                 among = squared_distances(teacher, teacher)
-                negative = soft_negative_term(distance, mined, among, hard_negatives(among, threshold=limit), softness)
+                negative = soft_negative_term(
+                    distance, among, softness, threshold=limit, nearest=nearest, positive=positive_in_sum
+                )
             else:
                 negative = negative_term(distance, mined)
     candidates = max(distributed.world_size() * len(u) - 1, 1)  # of each anchor
@@ -137,16 +155,28 @@ def negative_term(distance: Tensor, mined: Tensor) -> Tensor:
 
 
 def soft_negative_term(
-    distance: Tensor, mined: Tensor, among_teachers: Tensor, mined_among: Tensor, softness: float
+    distance: Tensor,
+    among_teachers: Tensor,
+    softness: float,
+    *,
+    threshold: float = math.inf,
+    nearest: bool = False,
+    positive: bool = False,
 ) -> Tensor:
     """Beyond the paper: the mean over anchors of ``s log sum exp(-d / s)``, so that nearer negatives weigh more.
 
     Half of it has the anchors of Eq. 4, the student's outputs. In the other half the anchors are the teacher's
     outputs, and their candidates both the student's outputs and the teacher's own.
     """
-    of_students = _log_sum(distance, mined, softness)
-    candidates = torch.cat([distance.T, among_teachers], dim=1), torch.cat([mined.T, mined_among], dim=1)
-    return (of_students.mean() + _log_sum(*candidates, softness).mean()) / 2
+    pair = torch.eye(len(distance), dtype=torch.bool, device=distance.device) & positive
+    mined = hard_negatives(distance, threshold=threshold, nearest=nearest) | pair
+    candidates = torch.cat([distance.T, among_teachers], dim=1)  # (N, 2N)
+    of_teachers = torch.cat([hard_negatives(part, threshold=threshold) for part in candidates.chunk(2, dim=1)], dim=1)
+    if nearest:
+        of_teachers = _only_nearest(candidates, of_teachers)
+    of_teachers[:, : len(pair)] |= pair
+    ways = _log_sum(distance, mined, softness), _log_sum(candidates, of_teachers, softness)
+    return (ways[0].mean() + ways[1].mean()) / 2
 
 
 def _log_sum(distance: Tensor, mined: Tensor, softness: float) -> Tensor:

@@ -6,7 +6,7 @@ time, in memory that is used again, and made once more for the gradient. benchma
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,19 +22,26 @@ TILE_PAIRS = 2**23
 more often."""
 
 
-def negative_term(
-    student: Tensor, teacher: Tensor, limit: float, softness: float, smallest_sum: float
-) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class Mining:
+    """The settings of `hnpm_loss` that decide the negative term."""
+
+    limit: float  # the largest distance of a hard negative
+    nearest: bool
+    softness: float
+    positive: bool  # in the soft sum
+    smallest_sum: float
+
+
+def negative_term(student: Tensor, teacher: Tensor, mining: Mining) -> tuple[Tensor, Tensor]:
     """Eq. 4, or its soft form, and how many negatives each anchor mined.
 
     Each process gives its own rows (M, D) of the N in the batch.
     """
-    if softness:
-        return _soft_term(student, teacher, limit, softness)
-    return _term(student, teacher, limit, smallest_sum)
+    return (_soft_term if mining.softness else _term)(student, teacher, mining)
 
 
-def _term(student: Tensor, teacher: Tensor, limit: float, smallest_sum: float) -> tuple[Tensor, Tensor]:
+def _term(student: Tensor, teacher: Tensor, mining: Mining) -> tuple[Tensor, Tensor]:
     """Eq. 4, and the counts of all anchors, (N,).
 
     Students are gathered, every process measures its own teachers against all of them, and the sums are all-reduced.
@@ -42,32 +49,54 @@ def _term(student: Tensor, teacher: Tensor, limit: float, smallest_sum: float) -
     the gathering.
     """
     everyone = distributed.gather(student, gradient=student.requires_grad)  # (N, D)
-    pool = Pool(limit, diagonal=-distributed.rank() * len(teacher), images=len(teacher))
+    pool = Pool(mining.limit, diagonal=-distributed.rank() * len(teacher), images=len(teacher))
+    if mining.nearest:  # of the candidates of all processes
+        own = smallest(everyone.detach(), teacher.detach(), pool)
+        pool = replace(pool, limit=distributed.gather(own[None]).amin(0).clamp_max(mining.limit))
     own_sum, own_count = sum_mined(everyone, teacher, pool)
     sums, counts = distributed.all_reduce(torch.stack([own_sum, own_count]))
     # The candidates of other processes count in the value; only those of this one can carry a gradient here.
     sums = own_sum + (sums - own_sum.detach())
-    term = -torch.where(counts > 0, sums.clamp_min(smallest_sum).log(), 0).mean()
+    term = -torch.where(counts > 0, sums.clamp_min(mining.smallest_sum).log(), 0).mean()
     return distributed.undo_ddp_mean(term), counts
 
 
-def _soft_term(student: Tensor, teacher: Tensor, limit: float, softness: float) -> tuple[Tensor, Tensor]:
+def _soft_term(student: Tensor, teacher: Tensor, mining: Mining) -> tuple[Tensor, Tensor]:
     """The soft form, and the counts of this process's own anchors, (M,)."""
     students = distributed.gather(student, gradient=student.requires_grad)  # (N, D)
     teachers = distributed.gather(teacher, gradient=True)  # (N, D)
-    pool = Pool(limit, diagonal=distributed.rank() * len(teacher), images=len(teachers))
-    of_students, counts = log_sum_mined(student, teachers, pool, softness)
-    of_teachers, _ = log_sum_mined(teacher, torch.cat([students, teachers]), pool, softness)
-    return (of_students.mean() + of_teachers.mean()) / 2, counts
+    first = distributed.rank() * len(teacher)
+    pool = Pool(mining.limit, diagonal=first, images=len(teachers), positive=mining.positive)
+    ways = []
+    for anchors, candidates in ((student, teachers), (teacher, torch.cat([students, teachers]))):
+        chosen = pool
+        if mining.nearest:
+            limit = smallest(anchors.detach(), candidates.detach(), pool).clamp_max(mining.limit)
+            chosen = replace(pool, limit=limit)
+        ways.append(log_sum_mined(anchors, candidates, chosen, mining.softness))
+    return (ways[0][0].mean() + ways[1][0].mean()) / 2, ways[0][1]
 
 
 @dataclass(frozen=True)
 class Pool:
     """Which pairs of anchors and candidates are mined."""
 
-    limit: float  # the largest distance that is
+    limit: float | Tensor  # the largest distance that is, of all anchors or of each, (N,)
     diagonal: int  # the first anchor's own image among the candidates; pairs of one image are not mined
     images: int  # how many there are; candidates are one output of each image, or one of each network
+    positive: bool = False  # but an image's output of the other network, the first candidates, counts in the sum
+
+    def limit_of(self, rows: slice) -> float | Tensor:
+        """Of some anchors."""
+        return self.limit[rows, None] if isinstance(self.limit, Tensor) else self.limit
+
+
+@torch.no_grad()
+def smallest(anchors: Tensor, candidates: Tensor, pool: Pool) -> Tensor:
+    """The smallest distance of each anchor to another image, (N,)."""
+    negatives = replace(pool, positive=False)
+    tiles = _tiles(anchors, candidates, negatives, own=math.inf)
+    return torch.cat([distance.amin(1) for _, distance, _ in tiles])
 
 
 def sum_mined(anchors: Tensor, candidates: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
@@ -108,11 +137,13 @@ class _LogSum(Function):
     def forward(ctx: Any, anchors: Tensor, candidates: Tensor, pool: Pool, softness: float) -> tuple[Tensor, Tensor]:
         figures, counts = anchors.new_empty(2, len(anchors)).unbind()
         for rows, distance, mined in _tiles(anchors, candidates, pool, own=math.inf):
-            counts[rows] = mined.sum(1)
+            counts[rows] = mined.sum(1) - int(pool.positive)
             nearness = distance.div_(-softness)
+            if pool.positive:  # it may be farther than a pair that is not mined
+                nearness.masked_fill_(mined == 0, -torch.inf)
             nearest = nearness.amax(1).clamp_min_(torch.finfo(nearness.dtype).min)  # a lone image has no other
             sums = nearness.sub_(nearest[:, None]).exp_().mul_(mined).sum(1)
-            figures[rows] = torch.where(counts[rows] > 0, softness * (sums.log() + nearest), 0)
+            figures[rows] = torch.where(sums > 0, softness * (sums.log() + nearest), 0)
         ctx.save_for_backward(anchors, candidates, figures)
         ctx.pool, ctx.softness = pool, softness
         ctx.mark_non_differentiable(counts)
@@ -123,8 +154,8 @@ class _LogSum(Function):
         anchors, candidates, figures = ctx.saved_tensors
         gradients = _Gradients(anchors, candidates, ctx.needs_input_grad)
         for rows, distance, mined in _tiles(anchors, candidates, ctx.pool, own=math.inf):
-            # The softmax over mined candidates; a pair that is not mined is farther than all that are.
-            shares = distance.add_(figures[rows, None]).div_(-ctx.softness).exp_().mul_(mined)
+            # The softmax over mined candidates; one that is not mined is farther, but for positives.
+            shares = distance.add_(figures[rows, None]).div_(-ctx.softness).clamp_max_(0).exp_().mul_(mined)
             gradients.add(rows, shares.mul_(-of_figures[rows, None]))
         return *gradients.both(), None, None
 
@@ -146,10 +177,15 @@ def _tiles(
         some = anchors[rows]
         torch.addmm(squares, some, candidates.T, alpha=-2, out=distance)
         distance.add_(some.square().sum(1)[:, None]).clamp_min_(0)
-        torch.le(distance, pool.limit, out=mined)  # Eq. 5
+        torch.le(distance, pool.limit_of(rows), out=mined)  # Eq. 5
         for first in range(0, width, pool.images):
-            for matrix, value in ((distance, own), (mined, 0.0)):
-                matrix[:, first : first + pool.images].diagonal(pool.diagonal + start).fill_(value)
+            blocks = (matrix[:, first : first + pool.images] for matrix in (distance, mined))
+            own_distance, own_mined = (block.diagonal(pool.diagonal + start) for block in blocks)
+            if pool.positive and first == 0:
+                own_mined.fill_(1.0)
+            else:
+                own_distance.fill_(own)
+                own_mined.fill_(0.0)
         yield rows, distance, mined
 
 

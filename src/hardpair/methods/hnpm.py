@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpair import distributed
-from hardpair.errors import require_range
+from hardpair.errors import UserError, require_range
 from hardpair.losses import dissimilarity, hard_negatives, hnpm_loss
 from hardpair.methods.method import Method, Pairs
 from hardpair.methods.small_views import SmallViews
@@ -39,13 +39,17 @@ class HNPM(Method):
         norm: outputs are divided by this norm.
         reduce: a distance is the sum or the mean of squared differences.
         mine: off, every other image of the batch is a negative.
+        nearest: an anchor keeps only the nearest of its hard negatives, as the paper's text has it beside Eq. 5.
         softness: 0 weighs all hard negatives of an anchor alike, as in the paper. If > 0, closer negatives get an
             exponentially larger weight, by a factor of e for each such distance, and the teacher's outputs are
             negatives of each other as well.
+        positive_in_sum: with softness, the positive pair is in the sum too, as in InfoNCE; off, the sum is decoupled.
         small_views: further views of the teacher, smaller than the others; the loss is the mean over all its views.
         small_size: side of a small view as a share of that of the others.
         tau: share of the old student kept at each step.
         block_student_gradient: off, the student is trained by gradient instead of being averaged.
+        share_weights: the student is the teacher itself. With its gradient blocked it is a stopped partner, as in
+            SimSiam, without a trained one, as in SimCLR; tau does not count then.
     """
 
     def __init__(
@@ -62,11 +66,14 @@ class HNPM(Method):
         norm: Literal["inf", "l2"] = "inf",
         reduce: Literal["sum", "mean"] = "sum",
         mine: bool = True,
+        nearest: bool = False,
         softness: float = 0.0,
+        positive_in_sum: bool = False,
         small_views: int = 0,
         small_size: float = 2 / 3,
         tau: float = 0.5,
         block_student_gradient: bool = True,
+        share_weights: bool = False,
     ) -> None:
         super().__init__()
         require_range("tau", tau, 0, 1)
@@ -76,13 +83,17 @@ class HNPM(Method):
         require_range("softness", softness, 0, math.inf)
         self.encoder = encoder
         self.head = build_head(encoder.num_features, hidden=head_hidden, outputs=head_outputs)
-        self.student = averaged_copy(nn.Sequential(self.encoder, self.head))
-        self.student.requires_grad_(not block_student_gradient)
+        if positive_in_sum and not softness:
+            raise UserError("positive_in_sum: is for the soft form; give --softness too")
+        self.student = None if share_weights else averaged_copy(nn.Sequential(self.encoder, self.head))
+        if self.student is not None:
+            self.student.requires_grad_(not block_student_gradient)
         self.teacher_view, self.student_view = teacher_view, student_view
         self.alpha_pos, self.alpha_neg, self.threshold = alpha_pos, alpha_neg, threshold
         self.norm: Literal["inf", "l2"] = norm
         self.reduce: Literal["sum", "mean"] = reduce
-        self.mine, self.softness = mine, softness
+        self.mine, self.nearest = mine, nearest
+        self.softness, self.positive_in_sum = softness, positive_in_sum
         self.small = SmallViews(small_views, small_size)
         self.tau, self.block_student_gradient = tau, block_student_gradient
 
@@ -100,12 +111,16 @@ class HNPM(Method):
         augmented, plain, *small = views
         # The student first: its memory is free again before the teacher fills it with what backward needs.
         with torch.set_grad_enabled(not self.block_student_gradient and torch.is_grad_enabled()):
-            u_prime = self.student(plain)  # (N, D)
+            u_prime = self._student_outputs(plain)  # (N, D)
         features = self.encoder(augmented)
         parts = [self._loss(self.head(features), u_prime)]
         parts += [self._loss(self.head(self.encoder(view)), u_prime) for view in small]
         means = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
         return {**means, "features": features.detach()}
+
+    def _student_outputs(self, plain: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.encoder(plain)) if self.student is None else self.student(plain)
+        return outputs
 
     def _loss(self, u: Tensor, u_prime: Tensor) -> dict[str, Tensor]:
         return hnpm_loss(
@@ -117,20 +132,23 @@ class HNPM(Method):
             norm=self.norm,
             reduce=self.reduce,
             mine=self.mine,
+            nearest=self.nearest,
             softness=self.softness,
+            positive_in_sum=self.positive_in_sum,
         )
 
     def after_step(self, progress: float) -> None:  # noqa: ARG002
         """Eq. 6: the student follows the teacher."""
-        if self.block_student_gradient:
+        if self.block_student_gradient and self.student is not None:
             average_into(self.student, self.encoder, self.head, keep=self.tau)
 
     @torch.no_grad()
     def hard_pairs(self, views: list[Tensor]) -> Pairs:
         """Eq. 5 for this batch."""
         augmented, plain = views[:2]
-        u, u_prime = (distributed.gather(rows) for rows in (self.head(self.encoder(augmented)), self.student(plain)))
+        outputs = self.head(self.encoder(augmented)), self._student_outputs(plain)
+        u, u_prime = map(distributed.gather, outputs)
         distance = dissimilarity(u_prime, u, norm=self.norm, reduce=self.reduce)
-        mined = hard_negatives(distance, threshold=self.threshold if self.mine else float("inf"))
+        mined = hard_negatives(distance, threshold=self.threshold if self.mine else math.inf, nearest=self.nearest)
         anchor, negative = mined.nonzero(as_tuple=True)
         return Pairs(anchor, negative, distance[anchor, negative])
