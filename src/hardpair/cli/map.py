@@ -15,12 +15,13 @@ class Map:
 
     Writes one HTML file that works offline in any browser: zoom in to see the pictures, colour them by label, cluster,
     split or outlier score, search by name, click one for its neighbours and hard pairs, and draw around pictures to
-    download their list. EMB gets map.npz with x, y and cluster of each.
+    download their list. EMB gets map.npz with x, y and cluster of each, as do its
+    embedding.parquet and embedding.csv.
 
     Args:
         embedding: folder that hardpair embed wrote.
         out: the page; map.html in EMB when not given.
-        root: where the pictures are now, if they were moved since they were embedded.
+        images: where the pictures are now, if they were moved.
         thumbnails: how many pictures the page holds at most; of more images, a sample that is spread over the map.
         data_root: where downloaded sets are kept.
         threads: of the CPU; 0 leaves the choice to torch.
@@ -28,7 +29,7 @@ class Map:
 
     embedding: tyro.conf.Positional[str]
     out: Path | None = None
-    root: Path | None = None
+    images: Path | None = None
     thumbnails: int = 20_000
     data_root: Path = Path("data")
     threads: int = 0

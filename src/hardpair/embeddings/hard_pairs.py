@@ -42,7 +42,7 @@ def hard_pairs(embedding: Embedding, graph: Graph) -> HardPairs:
         part = slice(start, start + CHUNK)
         near = graph.rows[part]
         anchors, others = _scaled(embedding.vectors[part]), _scaled(embedding.vectors[near.ravel()])
-        apart = (others.view(*near.shape, -1) - anchors[:, None]).square_().sum(-1)  # (n, 32)
+        apart = (others.view(*near.shape, anchors.shape[1]) - anchors[:, None]).square_().sum(-1)  # (n, 32)
         order = apart.argsort(dim=1, stable=True)[:, :k]
         rows[part] = np.take_along_axis(near, order.numpy(), axis=1)
         distance[part] = apart.gather(1, order).numpy()

@@ -4,7 +4,8 @@ import logging
 import os
 from pathlib import Path
 
-from hardpair.embeddings.embedding import open_embedding
+from hardpair.embeddings.embedding import Embedding, open_embedding
+from hardpair.embeddings.formats import FORMATS, write_format
 from hardpair.embeddings.graph import neighbour_graph
 from hardpair.embeddings.hard_pairs import hard_pairs
 from hardpair.embeddings.map_page import Map, map_page
@@ -23,10 +24,10 @@ log = logging.getLogger("hardpair")
 
 
 def map(  # noqa: A001 - every verb is a function of its name
-    embedding: str | os.PathLike[str],
+    embedding: Embedding | str | os.PathLike[str],
     *,
     out: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    images: str | os.PathLike[str] | None = None,
     thumbnails: int = THUMBNAILS,
     data_root: str | os.PathLike[str] = "data",
     threads: int = 0,
@@ -36,18 +37,20 @@ def map(  # noqa: A001 - every verb is a function of its name
     Coordinates and clusters are kept in the embedding's folder (``map.npz``) and read from there the next time.
 
     Args:
-        embedding: folder that `hardpair embed` wrote.
+        embedding: folder that `hardpair embed` wrote, or what `embed` returned.
         out: the page; map.html in that folder when not given.
-        root: where the pictures are now, if they were moved since.
+        images: where the pictures are now, if they were moved.
         thumbnails: how many pictures the page holds at most; of more images, a sample that is spread over the map.
         data_root: where downloaded sets are kept.
         threads: of the CPU; 0 leaves the choice to torch.
     """
     require_range("thumbnails", thumbnails, 0, MOST_THUMBNAILS)
-    target = Path(embedding) / PAGE if out is None else Path(out)
+    opened = embedding if isinstance(embedding, Embedding) else open_embedding(os.fspath(embedding))
+    target = opened.folder / PAGE if out is None else Path(out)
     _require_page(target)
+    if images is not None and not Path(images).is_dir():
+        raise UserError(f"images: there is no folder {images}")
     prepare_to_compute(threads)
-    opened = open_embedding(embedding if isinstance(embedding, str) else Path(embedding))
     count = several(len(opened), "image")
     log.info("1 of 4: the nearest neighbours of %s", count)
     graph = neighbour_graph(opened)
@@ -56,20 +59,28 @@ def map(  # noqa: A001 - every verb is a function of its name
     else:
         log.info("2 of 4: the map is in %s", opened.folder / FILE)
     laid = projection(opened, graph)
+    for kind in FORMATS:
+        if (opened.folder / f"embedding.{kind}").is_file():  # that embed wrote for other programs
+            write_format(opened, kind)
     log.info("3 of 4: hard pairs and thumbnails")
     typical = laid.typical(opened)
-    pictures = Pictures(opened, root=None if root is None else Path(root), data_root=Path(data_root))
+    pictures = _open_pictures(opened, images, Path(data_root))
     shown = make_thumbnails(pictures, laid.points, thumbnails, [row for rows in typical for row in rows])
     if shown.missing:
-        log.info(
-            "%s could not be read below %s; --root says where they are now",
-            several(shown.missing, "picture"),
-            pictures.root,
-        )
+        log.info("%s could not be read; --images says where they are now", several(shown.missing, "picture"))
     content = map_page(Map(opened, graph, laid, hard_pairs(opened, graph), typical, shown))
     log.info("4 of 4: writing %.1f MB", len(content) / 1e6)
     write_atomically(target, content)
     return target
+
+
+def _open_pictures(embedding: Embedding, images: str | os.PathLike[str] | None, data_root: Path) -> Pictures | None:
+    """None where a packed or a named set is not there any more; a map without pictures is still a map."""
+    try:
+        return Pictures(embedding, root=None if images is None else Path(images), data_root=data_root)
+    except UserError as reason:
+        log.info("%s", reason)
+        return None
 
 
 def _require_page(target: Path) -> None:

@@ -23,7 +23,7 @@ from hardpair.text import several
 
 SCRIPTS = ("data", "colours", "view", "dots", "thumbnails", "over", "panel", "select", "input", "main")
 SHOWN_NEIGHBOURS = 8  # of each image
-BANDS = ((0.5, "usual half"), (0.8, "next 30 %"), (0.95, "next 15 %"), (0.99, "next 4 %"), (1.0, "most unusual 1 %"))
+BANDS = ((0.5, "usual half"), (0.8, "top 50 %"), (0.95, "top 20 %"), (0.99, "top 5 %"), (1.0, "top 1 %"))
 MOST_SHARED = 60  # letters that a name may share with the one before; written as one letter
 
 _KINDS = {"f4": "Float32Array", "u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array"}
@@ -193,4 +193,4 @@ def _name_of(shown: Map, cluster: int) -> str:
     labels = shown.embedding.labels[shown.projection.clusters == cluster]
     tally = np.bincount(labels[labels >= 0], minlength=1)
     share = tally.max() / len(labels)
-    return f"{shown.embedding.classes[int(tally.argmax())]} {share:.0%}" if share >= 0.3 else ""
+    return f"{share:.0%} {shown.embedding.classes[int(tally.argmax())]}" if share >= 0.3 else ""

@@ -143,7 +143,8 @@ def by_size(labels: NDArray[Any]) -> NDArray[np.int32]:
     numbers, sizes = np.unique(labels[labels >= 0], return_counts=True)
     place = np.full(int(labels.max(initial=-1)) + 2, -1, dtype=np.int32)  # the last is that of -1
     place[numbers[np.argsort(-sizes, kind="stable")]] = np.arange(len(numbers))
-    return place[np.maximum(labels, -1)]
+    found: NDArray[np.int32] = place[np.maximum(labels, -1)]
+    return found
 
 
 def _typical(embedding: Embedding, rows: NDArray[np.intp]) -> list[int]:
@@ -156,7 +157,8 @@ def _typical(embedding: Embedding, rows: NDArray[np.intp]) -> list[int]:
 def read_projection(embedding: Embedding) -> Projection | None:
     """None where there is none, or one of other vectors, or a damaged one: it is computed again."""
     try:
-        with np.load(embedding.folder / FILE, allow_pickle=False) as file:
+        # Opened here: of a damaged file numpy would leave its own open.
+        with (embedding.folder / FILE).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["vectors"]) != embedding.manifest["vectors_sha256"]:
                 return None
             points = np.stack([file["x"], file["y"]], axis=1).astype(np.float32)

@@ -11,7 +11,7 @@ from PIL import Image
 from hardpair.data.progress import progress
 from hardpair.embeddings.pictures import Pictures
 
-SIDES = ((1_500, 96), (5_000, 64), (10_000, 48))  # up to so many thumbnails, pixels of one; a page stays below 30 MB
+SIDES = ((4_000, 96), (10_000, 64), (20_000, 48))  # up to so many thumbnails, pixels of one; a page stays below 30 MB
 LEAST_SIDE = 32  # multiples of 16: squares of a JPEG, so that no thumbnail colours its neighbour
 ATLAS = 768  # pixels of an atlas: 24 × 24 thumbnails of 32 px, 8 × 8 of 96 px
 QUALITY = 74
@@ -32,9 +32,13 @@ class Thumbnails:
         return ATLAS // self.side
 
 
-def make_thumbnails(pictures: Pictures, points: NDArray[np.float32], most: int, first: Iterable[int]) -> Thumbnails:
+def make_thumbnails(
+    pictures: Pictures | None, points: NDArray[np.float32], most: int, first: Iterable[int]
+) -> Thumbnails:
     """Of all images, or of `most` that are spread over the map as all images are; those of `first` are among them."""
     rows = choose(points, most, first)
+    if pictures is None:
+        return Thumbnails(rows[:0], LEAST_SIDE, [], len(rows))
     side = _side(pictures, len(rows))
     across = ATLAS // side
     kept: list[int] = []

@@ -1,7 +1,7 @@
 // Colours of the dots, the legend, and which pictures are shown: those of the chosen colours, found, and inside the lasso.
 
 const FIRST = ["#4269d0", "#e09b00", "#e4572e", "#3a9d8f", "#7a9e2f", "#d6589f", "#8f5be0", "#5aa7e8", "#9c6b4e", "#b3a100"];
-const BANDS = { light: ["#c9c6bd", "#9fb3dc", "#4269d0", "#d2691e", "#9a1c00"], dark: ["#4a4e57", "#56699b", "#86a8ff", "#f08c45", "#ffd9a8"] };
+const BANDS = { light: ["#b9c3db", "#86a0dd", "#4269d0", "#d2691e", "#9a1c00"], dark: ["#4a4e57", "#56699b", "#86a8ff", "#f08c45", "#ffd9a8"] };
 const MOST_ROWS = 300; // of a legend; the smaller ones share the last
 const dark = matchMedia("(prefers-color-scheme: dark)");
 

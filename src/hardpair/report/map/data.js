@@ -60,7 +60,7 @@ const several = (number, word) => `${group(number)} ${word}${number === 1 ? "" :
 const NONE = { label: "no label", cluster: "between clusters", split: "no split", outlier: "" };
 const values = {
   label: meta.classes.map(shown),
-  cluster: meta.clusters.map((cluster, place) => `${place + 1}${cluster.name ? ` · ${shown(cluster.name)}` : ""}`),
+  cluster: meta.clusters.map((cluster, place) => (cluster.name ? `${place + 1} · ${shown(cluster.name)}` : `${place + 1}`)),
   split: meta.splits.map(shown),
   outlier: meta.bands,
 };

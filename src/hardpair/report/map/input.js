@@ -9,6 +9,7 @@ function onDown(event) {
   over.setPointerCapture(event.pointerId);
   pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
   state.keyboard = false;
+  hover(-1);
   stopMoving();
   if (pointers.size > 1) {
     press.moved = true;

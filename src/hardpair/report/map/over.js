@@ -74,7 +74,7 @@ function drawCaptions() {
   pen.font = FONT;
   meta.clusters.forEach((cluster, place) => {
     const thumbs = cluster.typical.map((row) => thumbOf()[row]).filter((thumb) => thumb >= 0).slice(0, most);
-    const words = fitting(values.cluster[place], 150);
+    const words = fitting(shown(cluster.name) || `cluster ${place + 1}`, 150);
     const wide = Math.max(thumbs.length * (side + 2), pen.measureText(words).width + 14);
     const high = 20 + (thumbs.length > 0 ? side + 2 : 0);
     const [x, y] = [screenX(centres()[place][0]), screenY(centres()[place][1])];

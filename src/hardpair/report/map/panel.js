@@ -3,14 +3,14 @@
 const state = { chosen: -1, hovered: -1, linked: [], lasso: null, lassoing: false, keyboard: false };
 const panel = byId("panel");
 
-function choosePicture(row, { move = false, focus = false } = {}) {
+function choosePicture(row, { focus = false } = {}) {
   state.chosen = row;
   const fresh = fillPanel(row);
   panel.replaceChildren(...fresh.content);
   panel.hidden = false;
   panel.scrollTop = 0;
   state.linked = fresh.nearest;
-  if (move || isNarrow()) bringIntoView(row);
+  bringIntoView(row);
   if (focus) panel.focus({ preventScroll: true });
   say(`Chosen: ${described(row)}. ${several(fresh.nearest.length, "neighbour")}, ${several(fresh.mined, "hard pair")}.`);
   requestDraw();
@@ -40,9 +40,9 @@ function fillPanel(row) {
   const heading = make("h2", { title: name }, lastOf(name));
   const picture = make("div", { class: "large" }, pictureOf(row, 240, `Picture ${lastOf(name)}`));
   const content = [close, picture, heading, ...pathOf(name), factsOf(row)];
-  content.push(make("h3", {}, "Nearest neighbours"), gallery(row, neighbours, (value) => [`similarity ${value.toFixed(2)}`]));
-  content.push(make("h3", {}, "Hard pairs"), make("p", { class: "small" }, ruleOf(hard)));
-  if (hard.length > 0) content.push(gallery(row, hard, (value, other) => [`${value.toFixed(value < 10 ? 2 : 1)} apart`, verdict(row, other)]));
+  content.push(headed("Nearest neighbours", "by similarity"), gallery(row, neighbours, (value) => [value.toFixed(2)]));
+  content.push(headed("Hard pairs", "by distance"), make("p", { class: "small" }, ruleOf(hard)));
+  if (hard.length > 0) content.push(gallery(row, hard, (value, other) => [value.toFixed(2), verdict(row, other)]));
   return { content, nearest: neighbours.map(([other]) => other), mined: hard.length };
 }
 
@@ -51,6 +51,8 @@ function listOf({ rows, values: numbers, each }, row, isWanted) {
   for (let place = row * each; place < (row + 1) * each; place++) if (isWanted(numbers[place])) found.push([rows[place], numbers[place]]);
   return found;
 }
+
+const headed = (title, note) => make("h3", {}, `${title} `, make("span", { class: "small" }, note));
 
 function pathOf(name) {
   return name.includes("/") ? [make("p", { class: "small path" }, name)] : [];
@@ -85,7 +87,7 @@ function gallery(row, found, notesOf) {
     const notes = notesOf(value, other).filter(Boolean).map((note) => (typeof note === "string" ? make("span", { class: "note" }, note) : note));
     const label = isKnown("label", other) ? ` label ${valueOf("label", other)},` : "";
     const words = `Go to ${name},${label} ${notes.map((note) => note.textContent).join(", ")}`;
-    const go = () => choosePicture(other, { move: true, focus: true });
+    const go = () => choosePicture(other, { focus: true });
     const show = () => hover(other);
     const button = make("button", { type: "button", "aria-label": words, title: nameOf(other), "data-row": other, onclick: go, onpointerenter: show, onfocus: show, onpointerleave: () => hover(-1) });
     button.append(pictureOf(other, 72, name), make("span", { class: "name" }, name), ...notes);

@@ -31,7 +31,7 @@ function showFound(rows, total = -1) {
   const items = rows.map((row) => {
     const go = () => {
       byId("found").hidden = true;
-      choosePicture(row, { move: true, focus: true });
+      choosePicture(row, { focus: true });
     };
     const label = isKnown("label", row) ? make("span", { class: "note" }, valueOf("label", row)) : "";
     return make("li", {}, make("button", { type: "button", title: nameOf(row), "data-row": row, onclick: go }, pictureOf(row, 32, ""), make("span", { class: "name" }, lastOf(nameOf(row))), label));

@@ -64,7 +64,7 @@ const LEVELS = 2; // per doubling: thumbnails keep their places within a level, 
 function thumbSize() { // in CSS pixels at the current zoom, or 0
   if (meta.thumbs.count === 0 || onScreen() > firstAt()) return 0;
   const level = Math.floor(Math.log2(zoom()) * LEVELS) / LEVELS;
-  const size = Math.min(Math.max(0.62 * Math.sqrt((view.width * view.height) / (count / 4 ** Math.max(level, 0))), 30), 96);
+  const size = Math.min(Math.max(0.5 * Math.sqrt((view.width * view.height) / (count / 4 ** Math.max(level, 0))), 30), 96);
   return { level, size, grown: size * 2 ** (Math.log2(zoom()) - level) };
 }
 

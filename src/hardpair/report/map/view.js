@@ -2,7 +2,7 @@
 
 const stage = byId("stage");
 const view = { x: 0, y: 0, scale: 1, fitted: 1, width: 1, height: 1, ratio: 1 };
-const MOST_ZOOM = 4000; // times the whole map
+const MOST_ZOOM = Math.max(60, 5 * Math.sqrt(count)); // times the whole map: nearly all pictures stand alone
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let moving = 0; // the animation in hand
 
@@ -41,8 +41,8 @@ function home() {
   const free = narrow
     ? { left: 20, right: 20, top: 150, bottom: 40 }
     : { left: 324, right: byId("panel").hidden ? 84 : 444, top: 44, bottom: 44 };
-  const across = Math.max(bounds.right - bounds.left, 1e-6);
-  const down = Math.max(bounds.top - bounds.bottom, 1e-6);
+  const across = Math.max(bounds.right - bounds.left, 1e-3);
+  const down = Math.max(bounds.top - bounds.bottom, 1e-3);
   const scale = Math.min(Math.max(view.width - free.left - free.right, 80) / across, Math.max(view.height - free.top - free.bottom, 80) / down);
   const x = (bounds.left + bounds.right) / 2 - (free.left - free.right) / 2 / scale;
   const y = (bounds.bottom + bounds.top) / 2 + (free.top - free.bottom) / 2 / scale;
