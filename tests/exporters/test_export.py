@@ -195,6 +195,15 @@ def test_with_a_head_the_softmax_gives_its_probabilities(form, tmp_path, here):
     assert "accuracy: 0.75" in card
 
 
+def test_a_vit_with_a_head(tmp_path, here):
+    run = make_run(tmp_path / "run", "test_vit", image_size=32)
+    head = make_head(tmp_path / "head", hp.load_encoder(run), NAMES)
+    made = hp.export(run, to="timm", out=tmp_path / "out", head=tmp_path / "head", threads=1)
+    tensors = load_file(made.folder / "model.safetensors")
+    assert torch.equal(tensors["head.weight"], head.weight / head.temperature)
+    assert fingerprint(hp.load_encoder(made)) == fingerprint(hp.load_encoder(run))
+
+
 def test_a_head_of_another_encoder_or_size_is_refused(tmp_path, here):
     run = make_run(tmp_path / "run", "resnet10", width=0.125, square=64, shown=48)
     make_head(tmp_path / "head", build_encoder("resnet10", width=0.125), ("a", "b"), square=64, shown=48)
@@ -317,7 +326,12 @@ class TestReadAgain:
             with pytest.raises(UserError, match=r"model\.safetensors"):
                 hp.load_encoder(made)
         weights.write_bytes(good)
-        for old, new in ((': "resnet10"', ": 3"), ('"square": 32', '"square": 0'), ('"step": 7', '"step": "x"')):
+        damage = {
+            '"name": "resnet10"': '"name": 3',
+            '"square": 32,\n    "sh': '"square": 0,\n    "sh',
+            '"step": 7': '"step": ""',
+        }
+        for old, new in damage.items():
             assert old in config
             (made.folder / "config.json").write_text(config.replace(old, new))
             with pytest.raises(UserError, match=r"config\.json"):

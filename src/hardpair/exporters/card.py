@@ -140,7 +140,10 @@ def _head(material: Material) -> list[str]:
 
 
 def _scores(facts: Mapping[str, Any]) -> list[str]:
-    rows = facts.get("scores") or []
+    known = facts.get("scores")
+    rows = (
+        [row for row in known if isinstance(row, list) and len(row) == len(HEADINGS)] if isinstance(known, list) else []
+    )
     if not rows:
         return ["## Scores", "None were measured: `hardpair evaluate` does so, beside a random encoder."]
     lead = "On test images; *random* is an encoder of the same shape that learned nothing, measured in the same way."

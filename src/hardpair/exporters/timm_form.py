@@ -14,8 +14,8 @@ from hardpair.models.timm_encoders import size_arguments
 
 LINES = (
     'import json, pathlib, timm; config = json.loads(pathlib.Path("FOLDER/config.json").read_text())',
-    'settings = {"pretrained_cfg_overlay": {**config["pretrained_cfg"], "file": "FOLDER/model.safetensors"}}',
-    'model = timm.create_model(config["architecture"], True, **settings, **config["model_args"]).eval()',
+    'weights = {**config["pretrained_cfg"], "file": "FOLDER/model.safetensors"}; options = config["model_args"]',
+    'model = timm.create_model(config["architecture"], True, pretrained_cfg_overlay=weights, **options).eval()',
 )
 """Through the weights' file and not by ``local-dir:``, which timm 1.0.15 does not know yet."""
 
@@ -77,7 +77,7 @@ def _config(material: Material, architecture: str, arguments: dict[str, Any]) ->
         "num_features": material.encoder.num_features,
         "global_pool": pool if isinstance(pool, str) else "avg",
         "label_names": list(material.classes),
-        "model_args": {**arguments, "num_classes": len(material.classes)},
+        "model_args": arguments,
         "pretrained_cfg": facts,
     }
 
