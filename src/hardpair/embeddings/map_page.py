@@ -143,12 +143,14 @@ def splits_of(embedding: Embedding) -> list[str]:
 def _meta(shown: Map) -> dict[str, Any]:
     embedding, thumbnails, pairs = shown.embedding, shown.thumbnails, shown.pairs
     count = len(embedding)
-    settings = embedding.manifest["encoder"].get("settings", {})
+    settings, held = embedding.manifest["encoder"].get("settings", {}), len(thumbnails.rows)
+    encoder_name = [str(settings["name"])] if settings.get("name") else []
     groups = [several(len(shown.typical), "cluster")] if shown.typical else []
     classes = [several(len(embedding.classes), "label")] if embedding.classes else []
+    sample = [several(held, "thumbnail")] if held < count else []
     return {
         "title": embedding.manifest["images"]["source"].rstrip("/").rpartition("/")[2] or "images",
-        "about": " · ".join([several(count, "picture"), *classes, *groups, str(settings.get("name", ""))]).rstrip(" ·"),
+        "about": " · ".join([several(count, "picture"), *sample, *classes, *groups, *encoder_name]),
         "limits": limits(count, thumbnails),
         "rule": rule(pairs, labelled=bool(embedding.classes)),
         "count": count,

@@ -53,6 +53,10 @@ const UNFIT = /[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]|[\ud800-\u
 const shown = (text) => text.replace(UNFIT, "\ufffd");
 const nameOf = (row) => shown(names()[row]);
 const lastOf = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
+const shortOf = (name) => { // both ends, which tell files apart
+  const stem = lastOf(name).replace(/(?<=.)\.[^.]*$/, "");
+  return stem.length > 10 ? `${stem.slice(0, 4)}…${stem.slice(-5)}` : stem;
+};
 const group = (number) => number.toLocaleString("en-GB");
 const several = (number, word) => `${group(number)} ${word}${number === 1 ? "" : "s"}`;
 

@@ -90,7 +90,7 @@ function gallery(row, found, notesOf) {
     const go = () => choosePicture(other, { focus: true });
     const show = () => hover(other);
     const button = make("button", { type: "button", "aria-label": words, title: nameOf(other), "data-row": other, onclick: go, onpointerenter: show, onfocus: show, onpointerleave: () => hover(-1) });
-    button.append(pictureOf(other, 72, name), make("span", { class: "name" }, name), ...notes);
+    button.append(pictureOf(other, 72, name), make("span", { class: "name" }, shortOf(name)), ...notes);
     return make("li", {}, button);
   });
   return make("ol", {}, ...items);

@@ -34,7 +34,7 @@ function showFound(rows, total = -1) {
       choosePicture(row, { focus: true });
     };
     const label = isKnown("label", row) ? make("span", { class: "note" }, valueOf("label", row)) : "";
-    return make("li", {}, make("button", { type: "button", title: nameOf(row), "data-row": row, onclick: go }, pictureOf(row, 32, ""), make("span", { class: "name" }, lastOf(nameOf(row))), label));
+    return make("li", {}, make("button", { type: "button", title: nameOf(row), "data-row": row, onclick: go }, pictureOf(row, 32, ""), make("span", {}, make("span", { class: "name" }, lastOf(nameOf(row))), label)));
   });
   if (total === 0) items.push(make("li", { class: "small" }, "No picture has this in its name or label."));
   if (total > rows.length) items.push(make("li", { class: "small" }, `and ${group(total - rows.length)} more; all are lit on the map`));
