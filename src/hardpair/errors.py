@@ -37,7 +37,7 @@ def after_a_stop(verb: str = "") -> str:
     """What Ctrl-C has left behind, in one line."""
     left = {
         **dict.fromkeys(("pretrain", "compare", "ablate"), "; a checkpoint saved before is intact"),
-        "evaluate": "; the same command goes on from there",
+        **dict.fromkeys(("evaluate", "embed"), "; the same command goes on from there"),
     }
     return f"stopped at once{left.get(verb, '')}"
 

@@ -81,6 +81,8 @@ def test_vectors_and_facts_are_those_of_the_pictures(encoder, photos, tmp_path, 
     assert made.vectors.dtype == dtype
     assert made.root == photos
     known = read_manifest(made.folder)
+    pictures = "".join(hashlib.sha256((photos / name).read_bytes()).hexdigest() for name in made.files)
+    assert known["images"]["digest"] == hashlib.sha256(pictures.encode()).hexdigest()
     assert known["vectors_sha256"] == hashlib.sha256((made.folder / "vectors.npy").read_bytes()).hexdigest()
     assert sorted(path.name for path in made.folder.iterdir()) == [
         "broken.txt",
