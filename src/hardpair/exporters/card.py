@@ -34,8 +34,8 @@ def about(source: str, step: int) -> dict[str, Any]:
     run = read_run(folder)
     scores = [score for score in run.scores if score.get("step", step) == step]
     rows = [list(row) for score in scores for row in table_rows(score)]
-    images = Path(str(run.recipe.get("data", ""))).name  # a card is for others, whom no path concerns
-    run = replace(run, recipe={**run.recipe, "data": images})
+    names = {key: Path(str(run.recipe.get(key, ""))).name for key in ("data", "name")}
+    run = replace(run, recipe={**run.recipe, **names})  # a card is for others, whom no path concerns
     recipe = {name: run.recipe[name] for name in SETTINGS if name in run.recipe}
     return {"sentence": what_was_done(run), "recipe": recipe, "scores": rows}
 
@@ -146,7 +146,7 @@ def _scores(facts: Mapping[str, Any]) -> list[str]:
     )
     if not rows:
         return ["## Scores", "None were measured: `hardpair evaluate` does so, beside a random encoder."]
-    lead = "On test images; *random* is an encoder of the same shape that learned nothing, measured in the same way."
+    lead = "By `hardpair evaluate`; *random* is an encoder of the same shape that learned nothing, measured alike."
     return ["## Scores", lead, _table(HEADINGS, rows)]
 
 
