@@ -1,7 +1,7 @@
 """The folder of an embedding: a vector and a line of facts per image, and what made them.
 
 `vectors.npy` is float32 or float16 (N, D). `images.jsonl` has a line per row: filename, label and split if there are
-any, sha256, width, height; a map adds x, y and cluster in `map.json`. `manifest.json` is written last and says which
+any, sha256, width, height; a map adds x, y and cluster in `map.npz`. `manifest.json` is written last and says which
 encoder made the vectors, how it saw the images, and the hash of the two files. Anybody may have written these files.
 """
 
