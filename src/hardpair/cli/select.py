@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     page = out.with_suffix(".html")
     chosen = select(**options, out=out, page=page)
     known = f", beside {several(chosen.labelled, 'label')}" if chosen.labelled else ""
-    print(f"{several(len(chosen.choices), 'image')} of {len(chosen.embedding):,} chosen ({chosen.by}){known}")
+    print(f"{several(len(chosen.choices), 'image')} of {chosen.among:,} chosen ({chosen.by}){known}")
     print(f"page: {page}")
     print(f"fill in the column label of {out}, then: hardpair classify {options['embedding']} --labels {out}")
     return 0

@@ -36,6 +36,7 @@ class Selection:
     embedding: Embedding
     by: Way
     choices: tuple[Choice, ...]
+    among: int  # images that might have been chosen
     labelled: int  # images that had a label before
 
     @property
@@ -61,7 +62,7 @@ class Selection:
         """A contact sheet: each image with some that it stands for; ``images`` is where the pictures lie now."""
         refuse_other_page(target)
         pictures, most = Pictures(self.embedding, root=images), self.choices[:MOST_GROUPS]
-        lede = f"{several(len(self.choices), 'image')} of {len(self.embedding):,}, the most useful first."
+        lede = f"{several(len(self.choices), 'image')} of {self.among:,}, the most useful first."
         if len(most) < len(self.choices):
             lede += f" Here are the first {len(most)}; the CSV file has all."
         groups = (self._group(number, choice, pictures) for number, choice in enumerate(most, start=1))
@@ -136,7 +137,7 @@ def _select(embedding: Embedding, count: int, by: Way | Literal[""], labels: Pat
         choices = uncertain(task, known)
     else:
         choices = (typical if way == "typical" else coverage)(task)
-    return Selection(embedding, way, tuple(choices), len(labelled))
+    return Selection(embedding, way, tuple(choices), len(rows) - len(labelled), len(labelled))
 
 
 def _to_train_on(embedding: Embedding) -> NDArray[np.int64]:
