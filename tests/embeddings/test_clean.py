@@ -250,14 +250,14 @@ def test_the_page_in_a_browser(shop, browser, tmp_path):
     page = browser.new_page(viewport={"width": 390, "height": 800})
     asked, errors = [], []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", errors.append)
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
     page.goto((tmp_path / "page/clean.html").as_uri())
     assert page.locator("section").count() == 3
     assert page.locator("figure").count() == 6
     assert page.get_by_text(name).count() >= 1
     assert page.locator("section").first.locator("img").evaluate_all("all => all.every(one => one.naturalWidth > 0)")
-    assert "more than one split" in page.locator("section").first.inner_text()
+    assert "in test and train" in page.locator("section").first.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not errors
     assert all(url.startswith(("file:", "data:")) for url in asked)

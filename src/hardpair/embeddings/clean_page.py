@@ -16,8 +16,8 @@ GROUPS, OF_EACH = 120, 8  # groups shown, and pictures of each
 ODD = 60  # outliers, and likely label errors
 NAMES = {
     "exact": "Equal files",
-    "near": "The same picture",
-    "similar": "Similar by vectors alone: look before you believe it",
+    "near": "The same",
+    "similar": "Similar by vectors alone",
 }
 Pixels = NDArray[np.uint8] | None
 
@@ -26,7 +26,7 @@ def write_page(target: Path, found: Cleaned, pictures: Sequence[Pictures]) -> Pa
     """Write it; pictures that are gone are shown as gone."""
     groups = found.groups[:GROUPS]
     labels, odd = found.labels.likely[:ODD].tolist(), found.outliers[:ODD].tolist()
-    wanted = [row for group in groups for row in group.rows[:OF_EACH]]
+    wanted = [group.rows[place] for group in groups for place in _shown(found.images, group)]
     pixels = _read([*wanted, *labels, *odd], found.images, pictures)
     sheets = [*_duplicates(found, groups, pixels), *_labels(found, labels, pixels), *_outliers(found, odd, pixels)]
     lede = f"{several(len(found.images.own), 'image')}. Nothing was deleted; clean.csv lists everything."
@@ -34,7 +34,7 @@ def write_page(target: Path, found: Cleaned, pictures: Sequence[Pictures]) -> Pa
         lede += " " + " ".join(found.notes)
     if len(found.groups) > GROUPS:
         lede += f" The page shows {GROUPS} of {len(found.groups):,} groups."
-    return write_sheet(target, _title(found), lede, sheets, kicker="hardpair clean")
+    return write_sheet(target, _title(found), lede, sheets, kicker="hardpair clean", columns=True)
 
 
 def _title(found: Cleaned) -> str:
@@ -59,14 +59,27 @@ def _read(rows: Sequence[int], images: Catalogue, pictures: Sequence[Pictures]) 
 
 def _duplicates(found: Cleaned, groups: Sequence[Group], pixels: dict[int, Pixels]) -> Iterator[Sheet]:
     for number, group in enumerate(groups, 1):
-        title = f"{number}. {NAMES[group.kind]}" + (", in more than one split" if group.leak else "")
+        title = f"{number}. {NAMES[group.kind]}{_where(found.images, group) if group.leak else ''}"
         cards = [
-            _card(found.images, row, pixels[row], _why(group, place)) for place, row in enumerate(group.rows[:OF_EACH])
+            _card(found.images, group.rows[place], pixels[group.rows[place]], _why(group, place))
+            for place in _shown(found.images, group)
         ]
         more = f"and {len(group.rows) - OF_EACH:,} more" if len(group.rows) > OF_EACH else ""
         differ = len({found.images.label(row) for row in group.rows} - {""}) > 1
         note = "; ".join(filter(None, ["their labels differ" if differ else "", more]))
         yield Sheet(title, cards[1:], note=note, first=cards[0])
+
+
+def _shown(images: Catalogue, group: Group) -> list[int]:
+    """Places of those that the page shows: the one to keep, then those of other splits, which make it a leak."""
+    split = images.split(group.rows[0])
+    others = sorted(range(1, len(group.rows)), key=lambda place: images.split(group.rows[place]) == split)
+    return [0, *others][:OF_EACH]
+
+
+def _where(images: Catalogue, group: Group) -> str:
+    """The splits of a leak."""
+    return f" in {' and '.join(dict.fromkeys(images.split(row) or 'no split' for row in group.rows))}"
 
 
 def _why(group: Group, place: int) -> list[str]:

@@ -37,12 +37,14 @@ class Group:
     first: Card | None = None  # set apart before the others: the query, the typical picture
 
 
-def write_sheet(target: Path, title: str, lede: str, groups: Iterable[Group], *, kicker: str) -> Path:
-    """Write the page; returns where it is."""
+def write_sheet(
+    target: Path, title: str, lede: str, groups: Iterable[Group], *, kicker: str, columns: bool = False
+) -> Path:
+    """Write the page, with small groups beside each other if in columns; returns where it is."""
     header = element(
         "header", element("p", kicker, class_="kicker"), element("h1", title), element("p", lede, class_="lede")
     )
-    body = element("main", *(_section(group) for group in groups))
+    body = element("main", *(_section(group) for group in groups), class_="columns" if columns else "")
     footer = element("footer", "Made by hardpair. It works offline.")
     write_atomically(target, document(title, ["page.css", "sheet.css"], header, body, footer).encode())
     return target
