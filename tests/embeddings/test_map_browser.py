@@ -392,6 +392,28 @@ def test_words_stand_out_in_light_and_in_dark(browser, made, scheme):
     seen.context.close()
 
 
+def test_what_was_chosen_stays_when_the_room_gets_dark(seen, made):
+    tab = seen.tab
+    tab.locator("#legend button", has_text="cat").click()
+    tab.emulate_media(color_scheme="dark")
+    settle(tab)
+    assert tab.locator("#legend [aria-pressed=true]").inner_text().startswith("cat")
+    assert lit(tab) == [row for row in range(COUNT) if made.labels[row] == "cat"]
+    tab.click("#fold")
+    assert tab.locator("#legend").is_hidden()
+
+
+def test_as_many_labels_as_pictures(browser, tmp_path):
+    embedding = laid_out(tmp_path, count=3000, labels=[f"label {row}" for row in range(3000)])
+    seen = opened(browser, hp.map(embedding))
+    assert seen.tab.evaluate("performance.getEntriesByName('painted')[0].startTime") < 2000
+    assert seen.tab.locator("#legend button").count() == 300
+    assert "2,700" in seen.tab.inner_text("#legend")
+    assert len(set(seen.tab.evaluate("Array.from(hardpairMap.lit)"))) == 1
+    seen.context.close()
+    assert seen.complaints == []
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 10])
 def test_few_pictures_can_be_looked_at(browser, tmp_path, count):
     files = [f"{row}.png" for row in range(count)]

@@ -50,8 +50,15 @@ def map_page(shown: Map) -> bytes:
     body = Html(_resource("body.html"))
     drawing = element("script", Html(script))
     first = [_json("meta", _meta(shown)), *_first_columns(shown)]
-    title = f"Map of {shown.embedding.manifest['images']['source']}"
-    page = document(title, ["page.css", "map.css"], body, *first, drawing, *_later(shown), policy=policy)
+    page = document(
+        f"Map of {_title(shown.embedding)}",
+        ["page.css", "map.css"],
+        body,
+        *first,
+        drawing,
+        *_later(shown),
+        policy=policy,
+    )
     return page.encode()
 
 
@@ -107,8 +114,9 @@ def _later(shown: Map) -> Iterator[Html]:
     yield _json("names", front_coded(embedding.files))
     yield _rows("near-rows", graph.rows[:, :SHOWN_NEIGHBOURS], count)
     yield _column("near-values", graph.similarity[:, :SHOWN_NEIGHBOURS], most=1.0)
-    yield _rows("pair-rows", pairs.rows, count)
-    yield _column("pair-values", np.where(pairs.mined, pairs.distance, np.inf).astype("f4"))
+    own = np.arange(count)[:, None]  # stands for none
+    yield _rows("pair-rows", np.where(pairs.mined, pairs.rows, own), count)
+    yield _column("pair-values", pairs.distance, most=pairs.threshold)
     yield _column("scores", graph.outlier_scores(), most=2.0)
     yield _column("sizes", embedding.sides.clip(0, 2**32 - 1).astype("u4"))
     yield _column("thumb-rows", thumbnails.rows.astype("u4"))
@@ -140,16 +148,22 @@ def splits_of(embedding: Embedding) -> list[str]:
     return [name for name, _ in Counter(embedding.splits).most_common() if name]
 
 
+def _title(embedding: Embedding) -> str:
+    """The last part of where the images came from: pages are passed on, and folders are private."""
+    source: str = embedding.manifest["images"]["source"]
+    return source.rstrip("/").rpartition("/")[2] or "images"
+
+
 def _meta(shown: Map) -> dict[str, Any]:
     embedding, thumbnails, pairs = shown.embedding, shown.thumbnails, shown.pairs
     count = len(embedding)
-    settings, held = embedding.manifest["encoder"].get("settings", {}), len(thumbnails.rows)
-    encoder_name = [str(settings["name"])] if settings.get("name") else []
+    settings, held = embedding.manifest["encoder"].get("settings"), len(thumbnails.rows)
+    encoder_name = [str(settings["name"])] if isinstance(settings, dict) and "name" in settings else []
     groups = [several(len(shown.typical), "cluster")] if shown.typical else []
     classes = [several(len(embedding.classes), "label")] if embedding.classes else []
     sample = [several(held, "thumbnail")] if held < count else []
     return {
-        "title": embedding.manifest["images"]["source"].rstrip("/").rpartition("/")[2] or "images",
+        "title": _title(embedding),
         "about": " · ".join([several(count, "picture"), *sample, *classes, *groups, *encoder_name]),
         "limits": limits(count, thumbnails),
         "rule": rule(pairs, labelled=bool(embedding.classes)),

@@ -26,15 +26,18 @@ function hueOf(place) {
 function paletteOf(mode) {
   const known = values[mode].length;
   if (mode === "outlier") return [...BANDS[dark.matches ? "dark" : "light"]];
-  return Array.from({ length: known }, (_, place) => hueOf(place));
+  return Array.from({ length: known }, (_, place) => hueOf(place % MOST_ROWS));
 }
 
+const knownColours = new Map(); // css → number, since asking the canvas takes a while
 const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 function rgbOf(css) { // → 0xBBGGRR
+  if (knownColours.has(css)) return knownColours.get(css);
   probe.fillStyle = css;
   probe.fillRect(0, 0, 1, 1);
   const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data;
-  return red | (green << 8) | (blue << 16);
+  knownColours.set(css, red | (green << 8) | (blue << 16));
+  return knownColours.get(css);
 }
 
 const cssOf = (row) => colours.css[codes[colours.mode][row]] ?? theme.grey;
@@ -76,8 +79,13 @@ function legendRow(code, size) {
   const swatch = make("i", { "aria-hidden": "true" });
   swatch.style.background = colours.css[code] ?? theme.grey;
   const press = () => choose(code, button);
-  const button = make("button", { type: "button", "aria-pressed": "false", "data-code": code, onclick: press }, swatch, make("span", { title: name }, name), make("b", {}, group(size)));
+  const button = make("button", { type: "button", "aria-pressed": String(colours.chosen.has(code)), "data-code": code, onclick: press }, swatch, make("span", { title: name }, name), make("b", {}, group(size)));
   return make("li", {}, button);
+}
+
+function foldLegend(folded) {
+  byId("legend").hidden = folded;
+  byId("fold").setAttribute("aria-expanded", String(!folded));
 }
 
 function choose(code, button) {

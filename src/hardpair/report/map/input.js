@@ -141,6 +141,7 @@ function listen() {
   query.addEventListener("input", () => (clearTimeout(typing), (typing = setTimeout(search, 120))));
   byId("find").addEventListener("keydown", moveInList);
   byId("mode").addEventListener("change", (event) => setMode(event.target.value));
+  byId("fold").addEventListener("click", () => foldLegend(!byId("legend").hidden));
   byId("in").addEventListener("click", () => zoomAt(1.6));
   byId("out").addEventListener("click", () => zoomAt(1 / 1.6));
   byId("fit").addEventListener("click", () => moveTo(home()));

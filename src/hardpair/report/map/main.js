@@ -9,7 +9,7 @@ function fillTexts() {
   const modes = { label: "label", cluster: "cluster", split: "split", outlier: "outlier score" };
   const useful = Object.keys(modes).filter((mode) => values[mode].length > 0);
   byId("mode").append(...useful.map((mode) => make("option", { value: mode }, modes[mode])));
-  byId("colours").open = innerWidth > 640;
+  foldLegend(innerWidth <= 640);
   return useful[0];
 }
 

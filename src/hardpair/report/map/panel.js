@@ -33,8 +33,8 @@ function described(row) {
 }
 
 function fillPanel(row) {
-  const neighbours = listOf(near(), row, () => true);
-  const hard = listOf(pairs(), row, (distance) => distance <= meta.pairs.threshold);
+  const neighbours = listOf(near(), row);
+  const hard = listOf(pairs(), row);
   const name = nameOf(row);
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", onclick: closePanel }, "×");
   const heading = make("h2", { title: name }, lastOf(name));
@@ -46,9 +46,10 @@ function fillPanel(row) {
   return { content, nearest: neighbours.map(([other]) => other), mined: hard.length };
 }
 
-function listOf({ rows, values: numbers, each }, row, isWanted) {
+// The others of a row with their values; its own number stands for none.
+function listOf({ rows, values: numbers, each }, row) {
   const found = [];
-  for (let place = row * each; place < (row + 1) * each; place++) if (isWanted(numbers[place])) found.push([rows[place], numbers[place]]);
+  for (let place = row * each; place < (row + 1) * each; place++) if (rows[place] !== row) found.push([rows[place], numbers[place]]);
   return found;
 }
 
