@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from make_embedding import blobs, make_embedding, write_pictures
 
@@ -33,6 +33,7 @@ def album(finished_run, tmp_path_factory):
     return hp.embed(finished_run, folder, out=folder.parent / "emb", threads=1)
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 12), st.sampled_from(["float32", "float16"]), st.data())
 def test_the_nearest_are_those_of_the_definition(tmp_path_factory, count, asked, k, dtype, data):
     vectors = np.random.default_rng(count).normal(size=(count, 6)).round(2)
@@ -177,9 +178,9 @@ def test_a_file_of_another_kind_is_not_overwritten(tmp_path, option):
 
 def test_mistakes_are_named(tmp_path):
     made = make_embedding(tmp_path / "emb", blobs(9, 4, 2)[0])
-    for settings, word in (({"k": 0}, "k:"), ({"csv": tmp_path / "none/x.csv"}, "none")):
+    for options, word in (({"k": 0}, "k:"), ({"csv": tmp_path / "none/x.csv"}, "none")):
         with pytest.raises(UserError, match=word):
-            hp.search(made, "000001.png", **settings)
+            hp.search(made, "000001.png", **options)
     with pytest.raises(UserError, match="queries"):
         hp.search(made, [])
     (tmp_path / "half/parts").mkdir(parents=True)
@@ -207,6 +208,7 @@ def test_the_page_shows_its_pictures(album, tmp_path, browser):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_user_sees_one_line_for_a_mistake(hardpair, tmp_path):
     make_embedding(tmp_path / "emb", blobs(9, 4, 2)[0])
     done = hardpair("search", "emb", "000009.png")

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from make_embedding import blobs, make_embedding
 from sklearn.cluster import KMeans
@@ -39,6 +39,7 @@ def test_clusters_are_as_tight_as_those_of_scikit_learn():
     assert distances.min(1).sum() <= 1.03 * reference
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 5))
 def test_no_more_clusters_than_points_that_differ(count, wanted, seed):
     points = torch.eye(12)[torch.arange(count) // 2]
@@ -144,6 +145,7 @@ def test_uncertain_are_those_between_two_classes(tmp_path):
     assert all("a (" in choice.reason and "b (" in choice.reason for choice in chosen.choices)
 
 
+@settings(max_examples=60)
 @given(st.integers(1, 25), st.integers(1, 30), st.sampled_from(["typical", "coverage", "uncertain"]), st.data())
 def test_each_image_at_most_once_and_none_with_a_label(tmp_path_factory, count, wanted, by, data):
     folder = tmp_path_factory.mktemp("emb")
@@ -198,7 +200,7 @@ def test_mistakes_are_named(tmp_path):
     made = make_embedding(tmp_path / "emb", blobs(9, 4, 2)[0])
     one_class = write_labels(tmp_path / "one.csv", made.files[:2], "aa")
     all_of_it = write_labels(tmp_path / "all.csv", made.files, "aabbaabba")
-    for settings, word in (
+    for options, word in (
         ({"count": 0}, "count"),
         ({"by": "size"}, "by"),
         ({"by": "uncertain"}, "--labels"),
@@ -209,7 +211,7 @@ def test_mistakes_are_named(tmp_path):
         ({"out": all_of_it}, r"all\.csv"),
     ):
         with pytest.raises(UserError, match=word):
-            hp.select(made, **settings)
+            hp.select(made, **options)
     assert len(hp.select(made, count=3, labels=one_class).rows) == 3
 
 
