@@ -1,5 +1,7 @@
 """What `hardpair embed` writes is read again as it was written, and nothing else is."""
 
+import os
+
 import numpy as np
 import pytest
 from make_embedding import blobs, make_embedding
@@ -23,8 +25,19 @@ def test_columns_are_those_written(tmp_path):
 def test_a_vector_that_is_not_finite_is_refused(tmp_path):
     vectors, _ = blobs(7, 4, 2)
     vectors[3, 1] = np.nan
-    with pytest.raises(UserError, match=r"vectors\.npy"):
+    with pytest.raises(UserError, match=r"vectors\.npy: .*row 3 "):
         make_embedding(tmp_path, vectors)
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "images.jsonl", "manifest.json"])
+@pytest.mark.parametrize("there", ["nothing", "a pipe", "a folder"])
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path, name, there):
+    make_embedding(tmp_path, blobs(5, 4, 2)[0])
+    (tmp_path / name).unlink()
+    if there != "nothing":
+        (os.mkfifo if there == "a pipe" else os.mkdir)(tmp_path / name)
+    with pytest.raises(UserError):
+        open_embedding(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["vectors.npy", "images.jsonl", "manifest.json"])

@@ -131,6 +131,7 @@ def _checked(content: Any) -> dict[str, Any]:
 def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]:
     kind = np.float32 if dtype == "float32" else np.float16
     try:
+        _require_plain(file)
         with file.open("rb") as stream:
             npy.read_magic(stream)
             found, fortran, stored = npy.read_array_header_1_0(stream)
@@ -142,6 +143,11 @@ def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]
         return map_file(file, shape, kind, offset=offset)
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
+
+
+def _require_plain(file: Path) -> None:
+    if not file.is_file():  # opening a pipe would wait for ever
+        raise ValueError("there is no plain file of that name")
 
 
 def _refuse_odd_values(stream: BinaryIO, kind: type[Any], shape: tuple[int, int]) -> None:
@@ -184,6 +190,7 @@ class _Columns:
 def _read_columns(file: Path, count: int, sha256: str) -> _Columns:
     columns = _Columns()
     try:
+        _require_plain(file)
         with file.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
                 raise ValueError("it is not what was written, by its hash")
