@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from hardpair.data.progress import progress_of
 from hardpair.embeddings.head import LinearHead
 from hardpair.embeddings.head_report import Report, report_of
 from hardpair.evaluate.logistic import predict, regression_path
@@ -114,7 +115,10 @@ class HeldOut:
         """Penalty, temperature, and calibrated probabilities (M, C) of the rows that were held out."""
         if not self.parts:
             return UNMEASURED, 1.0, np.empty((0, self.classes), np.float32)
-        of_parts = [torch.stack(list(self._logits(vectors, *part))) for part in self.parts]
+        of_parts = []
+        for number, part in enumerate(self.parts, start=1):
+            with progress_of(f"fold {number} of {len(self.parts)}"):
+                of_parts.append(torch.stack(list(self._logits(vectors, *part))))
         logits, truth = torch.cat(of_parts, dim=1), self.labels[self.rows]  # (penalties, M, C)
         losses = [float(cross_entropy(of_penalty.double(), truth)) for of_penalty in logits]
         best = min(range(len(losses)), key=losses.__getitem__)

@@ -66,12 +66,13 @@ class Predictions:
         return write_csv(target, COLUMNS, self._lines())
 
     def _lines(self) -> Iterator[tuple[str, ...]]:
-        classes = (*self.head.classes, "")
-        given = (*self.given_classes, "")
-        rows = zip(self.embedding.files, self.best, self.shares, self.given, strict=True)
-        for name, (first, second), (share, next_share), label in rows:
-            numbers = f"{share:.4f}", classes[second], f"{share - next_share:.4f}"
-            yield name, classes[first], *numbers, given[label]
+        classes, given = (*self.head.classes, ""), (*self.given_classes, "")
+        for start in range(0, len(self), ROWS):
+            part = slice(start, start + ROWS)
+            columns = self.best[part].tolist(), self.shares[part].tolist(), self.given[part].tolist()
+            for row, ((first, second), (share, after), label) in enumerate(zip(*columns, strict=True), start=start):
+                numbers = f"{share:.4f}", classes[second], f"{share - after:.4f}"
+                yield self.embedding.files[row], classes[first], *numbers, given[label]
 
     def least_sure(self, k: int, most: int) -> NDArray[np.int64]:
         """Rows that are taken for class k, the smallest margins first; only ones without a label, if there are any."""
@@ -91,9 +92,9 @@ class Predictions:
         lede = (
             f"{several(len(self), 'picture')}, {len(self.head.classes):,} classes. For each class the pictures that "
             "are taken for it though a second class is nearly as probable; those with a label are left out where there "
-            "are others. Labels for these pictures help the classifier most."
+            "are others. They are good candidates for the next labels."
         )
-        return write_sheet(target, "What the classifier is least sure of", lede, groups, kicker="hardpair classify")
+        return write_sheet(target, "Where the classifier is not sure", lede, groups, kicker="hardpair classify")
 
     def _group(self, k: int, rows: NDArray[np.int64], pictures: Pictures) -> Group:
         squares = pictures.squares(rows.tolist(), SIDE)

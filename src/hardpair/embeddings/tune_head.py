@@ -34,7 +34,7 @@ from hardpair.text import several
 from hardpair.train.labelled import DivergedError, tune
 
 NAME = "finetuned"  # in recipe.json
-RATES = (0.003, 0.01, 0.03)  # for a batch of 64
+RATES = (0.003, 0.01, 0.03, 0.1)  # for a batch of 64
 BATCH = 64
 HELD_SHARE, SEED = 0.2, 0
 EPOCHS, LEAST_EPOCHS, VIEWS = 30, 5, 60_000  # fewer epochs where the labelled pictures are many

@@ -80,7 +80,7 @@ def cells(grey: Floats, scales: Sequence[float] = tuple(PLACES)) -> Floats:
         reduce, lines = _reduce(scale), len(PLACES[scale])
         both = (reduce @ grey @ reduce.T).reshape(len(grey), lines, CELLS, lines, CELLS)
         parts.append(both.transpose(0, 1, 3, 2, 4).reshape(len(grey), lines * lines, CELLS * CELLS))
-    taken = np.concatenate(parts, 1)
+    taken: Floats = np.concatenate(parts, 1)
     taken -= taken.mean(axis=2, keepdims=True)
     length = np.sqrt(np.einsum("ntc,ntc->nt", taken, taken))[..., None]
     taken *= np.where(length > FLAT * CELLS, 1 / np.maximum(length, 1e-6), 0)

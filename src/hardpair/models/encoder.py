@@ -17,7 +17,7 @@ from hardpair.errors import UserError, require_range
 from hardpair.models import timm_encoders
 from hardpair.models.narrow_strides import guard_narrow_strides
 from hardpair.pixels import MEAN, STD
-from hardpair.precision import autocast, to_float32
+from hardpair.precision import Precision, autocast, to_float32
 
 DEPTHS: dict[str, tuple[bool, tuple[int, int, int, int]]] = {  # bottlenecks or basic blocks, and how many per stage
     "resnet10": (False, (1, 1, 1, 1)),
@@ -54,7 +54,7 @@ class Encoder(nn.Module):
         self.register_buffer("shift", shift, persistent=False)
         self.step = 0  # of pretraining, when it was saved
         self.origin = ""  # where its first weights come from, and how well they fitted; nothing if they are random
-        self.precision = "float32"  # of its arithmetic in evaluation; training sets it for the heads too
+        self.precision: Precision = "float32"  # of its arithmetic in evaluation; training sets it for the heads too
         self.micro_batch = 0  # images at a time in training; 0 is all of them
 
     def forward(self, images: Tensor) -> Tensor:
