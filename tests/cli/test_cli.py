@@ -56,7 +56,7 @@ from hardpair.train.cost import Here
         (["plan", "--run", "runs/x"], "--run: there is no such option"),
         (["doctor", "--dat", "x"], "--dat: there is no such option; did you mean --data"),
         (["evaluate", "nowhere"], "nowhere"),
-        (["evaluate"], "run"),
+        (["evaluate"], "RUN"),
         (["evaluate", "nowhere", "--protocol", "kn"], "--protocol"),
         (["evaluate", "nowhere", "--preset", "byo"], "--preset"),
         (["evaluate", "nowhere", "--sets", "pet"], "--sets"),

@@ -173,5 +173,5 @@ def test_another_size_on_the_command_line(said: Command, photos: Path, tmp_path:
 def test_help_teaches(said: Command) -> None:
     code, out, _ = said("pack", "--help")
     assert code == 0
-    for words in ("SOURCE TARGET", "--check", "the same command goes on", "quarantine.txt", "duplicates.txt", "224"):
+    for words in ("PHOTOS PACKED", "--check", "the same command goes on", "quarantine.txt", "duplicates.txt", "224"):
         assert words in out

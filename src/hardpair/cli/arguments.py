@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -74,6 +75,8 @@ def spelled_out(kind: Any, arguments: Sequence[str]) -> list[str]:
 
 def message_in_box(box: str) -> str:
     """What tyro says first: between the title and the next rule, whether the box is drawn with lines or dashes."""
+    if missing := re.findall(r"^\W {5}((?!hardpair)\S.*?) *\W$", box.partition("Missing from")[2], re.MULTILINE):
+        return f"{', '.join(missing)}: must be given"  # names stand four letters in, what they mean further in
     lines = [line.strip("│╭╮╰╯─- ") for line in box.splitlines()]
     after_title = itertools.dropwhile(lambda line: not line, lines[1:])
     return " ".join(itertools.takewhile(bool, after_title)).removeprefix("Error parsing ").rstrip(".")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -17,14 +18,14 @@ class Classify:
     """Classify all pictures of EMB by the labels of some, or new pictures by a head that was fitted before.
 
     Without --head, a linear head is fitted on the labels and saved; its strength is chosen by cross-validation and its
-    probabilities are calibrated. What is printed was measured on labels that were held out. With --head, PICTURES may
-    also be a folder or a list of pictures that were not embedded yet, and labels, if there are any, measure the head.
+    probabilities are calibrated. What is printed was measured on labels that were held out. With --head, EMB may also
+    be a folder or a list of pictures that were not embedded yet, and labels, if there are any, measure the head.
 
     OUT gets a line per picture: filename, label, probability, second (class), margin (between the two), given (label).
     A page beside it shows the pictures that the head is least sure of, by class.
 
     Args:
-        pictures: folder that hardpair embed wrote; with --head also pictures.
+        pictures: folder that hardpair embed wrote; with --head also a folder or a list of new pictures.
         labels: a CSV with the columns filename and label, such as hardpair select writes; without it the folders that
             the pictures lie in are their labels, and where there is a training split the others only measure the head.
         out: the predictions; EMB/predictions.csv when not given.
@@ -42,7 +43,7 @@ class Classify:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    pictures: tyro.conf.Positional[str]
+    pictures: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EMB")]
     labels: Path | None = None
     out: Path | None = None
     head: Path | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -31,7 +31,7 @@ class Clean:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    embedding: tyro.conf.Positional[Path]
+    embedding: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="EMB")]
     against: Path | None = None
     keep_list: Path | None = None
     without: tuple[Literal["outliers", "labels"], ...] = ()

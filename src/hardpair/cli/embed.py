@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -34,8 +34,8 @@ class Embed:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    encoder: tyro.conf.Positional[str]
-    images: tyro.conf.Positional[str]
+    encoder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENCODER")]
+    images: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="IMAGES")]
     out: Path
     image_size: int | None = None
     dtype: Literal["float32", "float16"] = "float32"

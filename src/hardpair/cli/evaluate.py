@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -40,7 +40,7 @@ class Evaluate:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    run: tyro.conf.Positional[str]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     encoder: str = ""
     protocol: tuple[ProtocolName, ...] = ("knn", "linear")
     data: str | None = None

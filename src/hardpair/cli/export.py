@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -30,7 +30,7 @@ class Export:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    encoder: tyro.conf.Positional[str]
+    encoder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENCODER")]
     to: Literal["timm", "torchvision", "huggingface", "onnx", "torch"]
     out: Path
     head: Path | None = None

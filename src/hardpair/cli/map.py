@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -27,7 +28,7 @@ class Map:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    embedding: tyro.conf.Positional[str]
+    embedding: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EMB")]
     out: Path | None = None
     images: Path | None = None
     thumbnails: int = 20_000

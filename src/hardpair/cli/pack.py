@@ -21,22 +21,22 @@ MOST_LINES = 20  # of damage; nobody reads more
 class Pack:
     """Decode a folder of pictures once into files that training maps: for sets that do not fit in memory.
 
-    hardpair pack SOURCE TARGET packs every split of SOURCE, and --data TARGET then gives the same images, labels and
-    order as --data SOURCE. Ctrl-C stops it, and the same command goes on. Files that cannot be used are listed in
-    TARGET/quarantine.txt (more than 5 % of them stop it), images that are there twice, or in training and test, in
-    TARGET/duplicates.txt. hardpair pack --check TARGET reads every byte again and says what is damaged; its exit code
+    hardpair pack PHOTOS PACKED packs every split of PHOTOS, and --data PACKED then gives the same images, labels and
+    order as --data PHOTOS. Ctrl-C stops it, and the same command goes on. Files that cannot be used are listed in
+    PACKED/quarantine.txt (more than 5 % of them stop it), images that are there twice, or in training and test, in
+    PACKED/duplicates.txt. hardpair pack --check PACKED reads every byte again and says what is damaged; its exit code
     is 1 where something is.
 
     Args:
-        folders: SOURCE, a folder of pictures or a list of files as for --data, and TARGET, which takes 3 x size x size
+        folders: PHOTOS, a folder of pictures or a list of files as for --data, and PACKED, which takes 3 x size x size
             bytes per image: ImageNet at 224 px has 200 GB.
         size: pixels of the squares; a packed set has this one size. 224 is what the recipes for large sets train with,
             and in much smaller squares most sets fit in memory.
         skip_broken: share of unreadable files that may be left out, such as 0.2; up to 5 % always may.
-        check: look for damage in TARGET instead.
+        check: look for damage in PACKED instead.
     """
 
-    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE TARGET")]
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTOS PACKED")]
     size: int = 224
     skip_broken: float = 0.0
     check: bool = False
@@ -48,10 +48,10 @@ def main(arguments: Sequence[str]) -> int:
     folders = [folder.expanduser() for folder in options.folders]
     if options.check:
         if len(folders) != 1:
-            raise UserError("check: give one packed folder: hardpair pack --check TARGET")
+            raise UserError("check: give one packed folder: hardpair pack --check PACKED")
         return _check(folders[0])
     if len(folders) != 2:
-        raise UserError("folders: give the pictures and the folder to pack them into: hardpair pack SOURCE TARGET")
+        raise UserError("folders: give the pictures and the folder to pack them into: hardpair pack PHOTOS PACKED")
     from hardpair.data.pack import pack
 
     source, target = folders

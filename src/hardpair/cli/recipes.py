@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import tyro
 
@@ -17,7 +18,7 @@ class Recipes:
         name: explain this one: what it is, its cost, the score to expect, every setting.
     """
 
-    name: tyro.conf.Positional[str | None] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None
 
 
 def main(arguments: Sequence[str]) -> int:

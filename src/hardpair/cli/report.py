@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -20,7 +21,7 @@ class Report:
         out: page of --paper.
     """
 
-    run: tyro.conf.Positional[tuple[Path, ...]]
+    run: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …")]
     paper: bool = False
     out: Path = Path("runs/paper.html")
 

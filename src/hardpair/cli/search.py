@@ -36,8 +36,8 @@ class Search:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    embedding: tyro.conf.Positional[Path]
-    queries: tyro.conf.Positional[tuple[str, ...]]
+    embedding: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="EMB")]
+    queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY …")]
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
     index: bool = False
     csv: Path | None = None

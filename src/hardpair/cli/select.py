@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -34,7 +34,7 @@ class Select:
         threads: of the CPU; 0 leaves the choice to torch.
     """
 
-    embedding: tyro.conf.Positional[Path]
+    embedding: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="EMB")]
     count: int = 100
     by: Literal["", "typical", "coverage", "uncertain"] = ""
     labels: Path | None = None
