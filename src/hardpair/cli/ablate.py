@@ -1,4 +1,4 @@
-"""`hardpair ablate`: repeat an ablation of the paper."""
+"""`hardpair ablate`: repeat an ablation of the paper, or ask what each part is worth."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ from hardpair.sweep.options import Ablate
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Repeat an ablation of the paper."""
+    """Repeat an ablation."""
     options = parse(Ablate, arguments, "hardpair ablate")
     from hardpair.sweep.ablate import run_ablation
+    from hardpair.sweep.parts import run_parts
 
     prepare_to_compute(options.threads)
-    return ended(run_ablation(options, shlex.join(["hardpair", "ablate", *arguments])))
+    run = run_parts if options.which == "parts" else run_ablation
+    return ended(run(options, shlex.join(["hardpair", "ablate", *arguments])))

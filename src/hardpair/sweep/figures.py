@@ -3,9 +3,9 @@
 import io
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from hardpair.recipes import SUPERVISED
-from hardpair.sweep.results import OverSeeds, Summary
+from hardpair.sweep.results import Effect, OverSeeds, Summary
 
 # Colours that stay apart for colour-blind eyes too, as far as eleven can; markers tell the rest.
 COLOURS = ("#c1272d", "#0077bb", "#117733", "#ee9933", "#aa4499", "#332288", "#44aa99", "#999933", "#882255", "#66bbee")
@@ -89,6 +89,23 @@ def draw_ablation(
     if any(len(row.results) > 1 for row in rows):
         remarks.append("Bands and bars: ± one standard\ndeviation over seeds.")
     _remark(figure, *remarks)
+    return {kind: _content(figure, kind) for kind in kinds}
+
+
+def draw_effects(
+    title: str, about: str, effects: Mapping[str, Sequence[Effect]], kinds: Sequence[str] = KINDS
+) -> dict[str, bytes]:
+    """A bar for each part and score, with its confidence interval, as the content of a file of each kind."""
+    figure, panels = new_figure(title, about, left=0.24, right=0.98)
+    for axes, (name, heading) in zip(panels, PANELS, strict=True):
+        _dress(axes, heading, "points of top-1 that the part adds; lines: 95 % confidence", along="x")
+        for place, one in enumerate(effects[name]):
+            axes.barh(-place, one.mean, height=0.62, color=COLOURS[0] if place == 0 else COLOURS[1], zorder=2)
+            if one.margin is not None:
+                axes.errorbar(one.mean, -place, xerr=one.margin, color=INK, linewidth=1.2, capsize=2.5, zorder=3)
+        axes.axvline(0, color=MUTED, linewidth=1)
+        axes.set_yticks([-place for place in range(len(effects[name]))], [one.label for one in effects[name]])
+    panels[1].set_yticklabels([])
     return {kind: _content(figure, kind) for kind in kinds}
 
 
@@ -167,26 +184,27 @@ def _mark(place: int) -> Style:
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 6.5}
 
 
-def new_figure(title: str, about: str) -> tuple[Figure, tuple[Axes, Axes]]:
+def new_figure(title: str, about: str, *, left: float = 0.06, right: float = 0.81) -> tuple[Figure, tuple[Axes, Axes]]:
     """Two panels below a title and a few words about it, with room for a legend at the right."""
     figure = Figure(figsize=(11.5, 4.9), dpi=160, facecolor="white")
-    left, right = figure.subplots(1, 2)
+    first, second = figure.subplots(1, 2)
     lines = textwrap.wrap(about, 145)
-    figure.subplots_adjust(left=0.06, right=0.81, bottom=0.125, top=0.88 - 0.045 * len(lines), wspace=0.16)
+    figure.subplots_adjust(left=left, right=right, bottom=0.125, top=0.88 - 0.045 * len(lines), wspace=0.16)
     figure.text(0.012, 0.955, title, fontsize=13, weight="bold", color=INK)
     figure.text(0.012, 0.93, "\n".join(lines), fontsize=9.5, color=MUTED, verticalalignment="top")
-    return figure, (left, right)
+    return figure, (first, second)
 
 
-def _dress(axes: Axes, heading: str, across: str) -> None:
-    """Little ink except for the data."""
+def _dress(axes: Axes, heading: str, across: str, *, along: Literal["x", "y"] = "y") -> None:
+    """Little ink except for the data; values are read along one axis."""
     axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(MUTED)
-    axes.grid(axis="y", color=GRID, linewidth=1)
+    axes.grid(axis=along, color=GRID, linewidth=1)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", length=0, labelcolor=INK, labelsize=9.5, pad=5)
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    values = axes.yaxis if along == "y" else axes.xaxis
+    values.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     axes.set_xlabel(across, color=INK)
 
 

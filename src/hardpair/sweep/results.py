@@ -1,6 +1,7 @@
 """What the runs of a sweep came to: every seed, and mean ± deviation over seeds."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -44,6 +45,33 @@ class OverSeeds:
     def to_json(self) -> dict[str, float | None]:
         """Mean and deviation."""
         return {"mean": self.mean, "std": self.std}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How many points a part adds: one figure per seed, each the mean over its pairs of cells."""
+
+    label: str
+    pairs: tuple[tuple[str, str], ...]
+    seeds: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return statistics.fmean(self.seeds)
+
+    @property
+    def margin(self) -> float | None:
+        """Half of the 95 % confidence interval; None for a single seed."""
+        if len(self.seeds) < 2:
+            return None
+        from scipy.stats import t as students_t  # takes a while to load
+
+        error = statistics.stdev(self.seeds) / math.sqrt(len(self.seeds))
+        return error * float(students_t.ppf(0.975, len(self.seeds) - 1))
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f}" + ("" if self.margin is None else f" ± {self.margin:.1f}")
 
 
 @dataclass(frozen=True)
