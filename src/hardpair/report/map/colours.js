@@ -15,7 +15,7 @@ let theme = readTheme();
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
-  return { paper: read("--paper"), card: read("--card"), ink: read("--ink"), muted: read("--muted"), faint: read("--faint"), grey: read("--none"), accent: read("--encoder") };
+  return { paper: read("--paper"), card: read("--card"), rule: read("--rule"), ink: read("--ink"), muted: read("--muted"), faint: read("--faint"), grey: read("--none"), accent: read("--encoder") };
 }
 
 function hueOf(place) {
@@ -48,6 +48,7 @@ function setMode(mode) {
   repaint();
   buildLegend();
   applyFilters();
+  recolourPanel();
 }
 
 function repaint() {

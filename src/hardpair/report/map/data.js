@@ -55,7 +55,7 @@ const nameOf = (row) => shown(names()[row]);
 const lastOf = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
 const shortOf = (name) => { // both ends, which tell files apart
   const stem = lastOf(name).replace(/(?<=.)\.[^.]*$/, "");
-  return stem.length > 10 ? `${stem.slice(0, 4)}…${stem.slice(-5)}` : stem;
+  return stem.length > 9 ? `${stem.slice(0, 4)}…${stem.slice(-4)}` : stem;
 };
 const group = (number) => number.toLocaleString("en-GB");
 const several = (number, word) => `${group(number)} ${word}${number === 1 ? "" : "s"}`;

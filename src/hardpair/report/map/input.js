@@ -136,9 +136,8 @@ function listen() {
   over.addEventListener("blur", () => ((state.keyboard = false), requestDraw()));
   addEventListener("keydown", onKey);
   new ResizeObserver(resize).observe(stage);
-  dark.addEventListener("change", () => (repaint(), buildLegend()));
-  let typing = 0;
-  query.addEventListener("input", () => (clearTimeout(typing), (typing = setTimeout(search, 120))));
+  dark.addEventListener("change", () => (repaint(), buildLegend(), recolourPanel()));
+  query.addEventListener("input", searchSoon);
   byId("find").addEventListener("keydown", moveInList);
   byId("mode").addEventListener("change", (event) => setMode(event.target.value));
   byId("fold").addEventListener("click", () => foldLegend(!byId("legend").hidden));

@@ -78,7 +78,9 @@ function drawCaptions() {
     const wide = Math.max(thumbs.length * (side + 2), pen.measureText(words).width + 14);
     const high = 20 + (thumbs.length > 0 ? side + 2 : 0);
     const [x, y] = [screenX(centres()[place][0]), screenY(centres()[place][1])];
-    const box = { left: x - wide / 2, right: x + wide / 2, top: y - high / 2, bottom: y + high / 2 };
+    if (x < 0 || y < 0 || x > view.width || y > view.height) return;
+    const middle = Math.min(Math.max(x, wide / 2 + 6), view.width - wide / 2 - 6); // words stay on the screen
+    const box = { left: middle - wide / 2, right: middle + wide / 2, top: y - high / 2, bottom: y + high / 2 };
     if (taken.some((other) => box.left < other.right + 6 && box.right > other.left - 6 && box.top < other.bottom + 6 && box.bottom > other.top - 6)) return;
     taken.push(box);
     drawCaption(place, box, thumbs, side, words);
@@ -89,7 +91,7 @@ function drawCaption(place, box, thumbs, side, words) {
   const x = (box.left + box.right) / 2;
   const wide = thumbs.length * (side + 2) + 2;
   if (thumbs.length > 0) {
-    pen.fillStyle = colours.mode === "cluster" ? colours.css[place] : theme.card;
+    pen.fillStyle = colours.mode === "cluster" ? colours.css[place] : theme.rule;
     rounded(x - wide / 2, box.top - 2, wide, side + 4, 4);
     thumbs.forEach((thumb, at) => drawThumb(pen, thumb, x - wide / 2 + 2 + at * (side + 2), box.top, side));
   }
@@ -130,22 +132,38 @@ function ring(row, colour, radius, line) {
 
 function drawChosen() {
   if (state.chosen >= 0) {
-    const thumb = drawn.find((one) => one.row === state.chosen);
     for (const other of state.linked) line(state.chosen, other);
-    if (thumb) outline(thumb);
-    else ring(state.chosen, theme.ink, Math.max(dotRadius() + 4, 8), 2.5);
+    for (const other of state.linked) mark(other, 2, 1);
+    mark(state.chosen, Math.max(4, 8 - dotRadius()), 2.5);
   }
-  if (state.hovered >= 0 && state.hovered !== state.chosen) {
-    const thumb = drawn.find((one) => one.row === state.hovered);
-    if (thumb) outline(thumb);
-    else ring(state.hovered, theme.ink, dotRadius() + 3, 1.5);
-  }
+  if (state.hovered < 0 || state.hovered === state.chosen) return;
+  mark(state.hovered, 3, 1.5);
+  if (!drawn.some((one) => one.row === state.hovered)) drawPreview(state.hovered);
 }
 
-function outline({ x, y, half }) {
+// A frame around its thumbnail, or a ring around its dot.
+function mark(row, room, width) {
+  const thumb = drawn.find((one) => one.row === row);
+  if (!thumb) return ring(row, theme.ink, dotRadius() + room, width);
+  const { x, y, half } = thumb;
   pen.strokeStyle = theme.ink;
-  pen.lineWidth = 3;
+  pen.lineWidth = width + 0.5;
   pen.strokeRect(x - half, y - half, 2 * half, 2 * half);
+}
+
+const PREVIEW = 96;
+
+// The picture of a dot, beside it.
+function drawPreview(row) {
+  const thumb = thumbOf()[row];
+  const [x, y] = [screenX(points[2 * row]), screenY(points[2 * row + 1])];
+  if (thumb < 0 || x < 0 || y < 0 || x > view.width || y > view.height) return;
+  const away = dotRadius() + 10;
+  const left = x + away + PREVIEW + 8 > view.width ? x - away - PREVIEW : x + away;
+  const top = y + away + PREVIEW + 8 > view.height ? y - away - PREVIEW : y + away;
+  pen.fillStyle = cssOf(row);
+  rounded(left - 3, top - 3, PREVIEW + 6, PREVIEW + 6, 5);
+  drawThumb(pen, thumb, left, top, PREVIEW);
 }
 
 function line(from, to) {
@@ -157,7 +175,6 @@ function line(from, to) {
   pen.lineTo(screenX(points[2 * to]), screenY(points[2 * to + 1]));
   pen.stroke();
   pen.globalAlpha = 1;
-  ring(to, theme.ink, dotRadius() + 2, 1);
 }
 
 function drawLasso() {

@@ -40,9 +40,9 @@ function fillPanel(row) {
   const heading = make("h2", { title: name }, lastOf(name));
   const picture = make("div", { class: "large" }, pictureOf(row, 240, `Picture ${lastOf(name)}`));
   const content = [close, picture, heading, ...pathOf(name), factsOf(row)];
-  content.push(headed("Nearest neighbours", "by similarity"), gallery(row, neighbours, (value) => [value.toFixed(2)]));
+  content.push(headed("Nearest neighbours", "by similarity"), gallery(neighbours, (value) => [value.toFixed(2)]));
   content.push(headed("Hard pairs", "by distance"), make("p", { class: "small" }, ruleOf(hard)));
-  if (hard.length > 0) content.push(gallery(row, hard, (value, other) => [value.toFixed(2), verdict(row, other)]));
+  if (hard.length > 0) content.push(gallery(hard, (value, other) => [value.toFixed(2), verdict(row, other)], "wide"));
   return { content, nearest: neighbours.map(([other]) => other), mined: hard.length };
 }
 
@@ -82,19 +82,30 @@ function verdict(row, other) {
   return make("span", { class: `chip ${same ? "same" : "different"}` }, same ? "= same class" : `≠ ${valueOf("label", other)}`);
 }
 
-function gallery(row, found, notesOf) {
+// In the colours of the map, so that neighbours of another label or cluster are seen at once.
+function noteOf(words, other) {
+  const swatch = make("i", { "aria-hidden": "true" });
+  swatch.style.background = cssOf(other);
+  return make("span", { class: "note" }, swatch, words);
+}
+
+function gallery(found, notesOf, shape = "") {
   const items = found.map(([other, value]) => {
     const name = lastOf(nameOf(other));
-    const notes = notesOf(value, other).filter(Boolean).map((note) => (typeof note === "string" ? make("span", { class: "note" }, note) : note));
+    const notes = notesOf(value, other).filter(Boolean).map((note) => (typeof note === "string" ? noteOf(note, other) : note));
     const label = isKnown("label", other) ? ` label ${valueOf("label", other)},` : "";
     const words = `Go to ${name},${label} ${notes.map((note) => note.textContent).join(", ")}`;
     const go = () => choosePicture(other, { focus: true });
     const show = () => hover(other);
     const button = make("button", { type: "button", "aria-label": words, title: nameOf(other), "data-row": other, onclick: go, onpointerenter: show, onfocus: show, onpointerleave: () => hover(-1) });
-    button.append(pictureOf(other, 72, name), make("span", { class: "name" }, shortOf(name)), ...notes);
+    button.append(pictureOf(other, 100, name), make("span", { class: "name" }, shortOf(name)), ...notes);
     return make("li", {}, button);
   });
-  return make("ol", {}, ...items);
+  return make("ol", { class: shape }, ...items);
+}
+
+function recolourPanel() {
+  for (const button of panel.querySelectorAll("[data-row]")) button.querySelector("i").style.background = cssOf(Number(button.dataset.row));
 }
 
 function hover(row) {

@@ -3,7 +3,15 @@
 const SHOWN = 40; // names below the search field
 const query = byId("query");
 
+let typing = 0;
+
+function searchSoon() {
+  clearTimeout(typing);
+  typing = setTimeout(search, 120);
+}
+
 function search() {
+  clearTimeout(typing);
   const words = query.value.trim().toLowerCase();
   if (!words) {
     filters.found = null;
@@ -42,8 +50,12 @@ function showFound(rows, total = -1) {
   byId("found").hidden = items.length === 0;
 }
 
-// From the field to its list with the arrow keys, and along it.
+// From the field to its list with the arrow keys, and along it; Enter takes the first.
 function moveInList(event) {
+  if (event.key === "Enter" && event.target === query) {
+    search();
+    byId("found").querySelector("button")?.click();
+  }
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
   const buttons = [...byId("found").querySelectorAll("button")];
   const at = buttons.indexOf(document.activeElement);

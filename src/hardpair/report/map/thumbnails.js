@@ -56,15 +56,17 @@ function pictureOf(row, size, words) {
   return canvas;
 }
 
-// Thumbnails come when few enough pictures are on the screen, and grow as one goes on.
-const onScreen = () => count / Math.max(zoom(), 1) ** 2;
+// Thumbnails come when few enough of the pictures that are lit are on the screen, and grow as one goes on.
+const onScreen = () => litCount / Math.max(zoom(), 1) ** 2;
 const firstAt = () => Math.max((2.2 * (view.width * view.height)) / 1024, 260); // pictures on the screen
 const LEVELS = 2; // per doubling: thumbnails keep their places within a level, and grow a little
 
 function thumbSize() { // in CSS pixels at the current zoom, or 0
-  if (meta.thumbs.count === 0 || onScreen() > firstAt()) return 0;
+  if (meta.thumbs.count === 0 || litCount === 0 || onScreen() > firstAt()) return 0;
   const level = Math.floor(Math.log2(zoom()) * LEVELS) / LEVELS;
-  const size = Math.min(Math.max(0.5 * Math.sqrt((view.width * view.height) / (count / 4 ** Math.max(level, 0))), 30), 96);
+  const roomFor = (number) => 0.5 * Math.sqrt((view.width * view.height) / (number / 4 ** Math.max(level, 0)));
+  const few = Math.min(roomFor(litCount), 44); // these may all lie in one place
+  const size = Math.min(Math.max(roomFor(count), few, 30), 96);
   return { level, size, grown: size * 2 ** (Math.log2(zoom()) - level) };
 }
 
