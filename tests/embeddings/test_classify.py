@@ -85,13 +85,56 @@ def test_the_page_shows_the_least_sure_of_each_class_without_a_label(
 
 
 def test_a_head_classifies_another_embedding_and_labels_measure_it(embedding: Embedding, tmp_path: Path):
-    table = write_table(embedding, tmp_path / "labels.csv", range(60))
+    table = write_table(embedding, tmp_path / "labels.csv", range(30))
     first = hp.classify(embedding, labels=table)
-    again = hp.classify(embedding, head=first.head, labels=write_table(embedding, tmp_path / "few.csv", range(7)))
+    again = hp.classify(embedding, head=first.head, labels=write_table(embedding, tmp_path / "few.csv", range(40, 47)))
     assert again.labels == first.labels
     assert again.report is None
     assert again.test is not None
     assert again.test.measured == 7
+    assert "labels" not in next(again.test.lines())  # how many taught it is not known
+    assert first.report is not None
+    assert "labels" in next(first.report.lines())
+
+
+def test_pictures_that_taught_a_head_do_not_measure_it(
+    embedding: Embedding, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    table = write_table(embedding, tmp_path / "labels.csv", range(30))
+    first = hp.classify(embedding, labels=table, save_to=tmp_path / "head")
+    assert hp.classify(embedding, head=tmp_path / "head", labels=table).test is None
+    assert any("30 pictures" in message for message in caplog.messages)
+    files = [f"moved/{row}.png" for row in range(60)]
+    moved = make_embedding(tmp_path / "moved", embedding.vectors, files=files, sha256=embedding.sha256)
+    truth = list(first.labels[20:60])
+    lines = [f"{file},{label}" for file, label in zip(files[20:], truth, strict=True)]
+    (tmp_path / "other.csv").write_text("\n".join(["filename,label", *lines]))
+    test = hp.classify(moved, head=tmp_path / "head", labels=tmp_path / "other.csv").test
+    assert test is not None
+    assert (test.measured, test.accuracy) == (30, 1.0)
+
+
+def test_predictions_are_no_labels(embedding: Embedding, tmp_path: Path):
+    table, out = write_table(embedding, tmp_path / "labels.csv", range(30)), tmp_path / "predictions.csv"
+    hp.classify(embedding, labels=table, csv=out)
+    with pytest.raises(UserError, match="holds predictions"):
+        hp.classify(embedding, labels=out)
+
+
+def test_a_page_without_its_pictures_says_what_helps(
+    embedding: Embedding, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    table, page = write_table(embedding, tmp_path / "labels.csv", range(30)), tmp_path / "page.html"
+    moved = embedding.root.rename(tmp_path / "moved <b>")
+    hp.classify(embedding, labels=table, page=page)
+    [said] = caplog.messages
+    assert "--images" in said
+    gone = page.read_text().count("not there any more")
+    assert f"{gone} of its {gone} pictures" in said
+    caplog.clear()
+    hp.classify(embedding, labels=table, page=page, images=moved)
+    assert caplog.messages == []
+    assert "not there any more" not in page.read_text()
 
 
 def test_labels_that_the_head_does_not_know_are_not_counted(
@@ -158,9 +201,9 @@ def test_an_embedding_that_is_half_written_is_no_folder_of_pictures(embedding: E
         hp.classify(tmp_path / "half", head=head)
 
 
-def coloured(folder: Path, count: int) -> Path:
+def coloured(folder: Path, count: int, *, seed: int = 0) -> Path:
     """Two classes that any encoder tells apart: dark and light pictures."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     for row in range(count):
         pixels = random.integers(0, 90, (16, 16, 3)) + 160 * (row % 2)
         path = folder / ("light" if row % 2 else "dark") / f"{row}.png"
@@ -172,7 +215,7 @@ def coloured(folder: Path, count: int) -> Path:
 def test_new_pictures_are_embedded_by_the_encoder_of_the_head(finished_run: Path, tmp_path: Path):
     known = hp.embed(finished_run, coloured(tmp_path / "known", 24), out=tmp_path / "emb", threads=1)
     hp.classify(known, save_to=tmp_path / "head", threads=1)
-    new = coloured(tmp_path / "new", 10)
+    new = coloured(tmp_path / "new", 10, seed=1)
     made = hp.classify(new, head=tmp_path / "head", csv=tmp_path / "out.csv", page=tmp_path / "out.html", threads=1)
     assert made.labels == tuple(name.partition("/")[0] for name in made.files)
     assert made.test is not None

@@ -166,6 +166,24 @@ def test_the_same_call_gives_the_same_head():
     assert first.report == second.report
 
 
+def test_reported_probabilities_are_calibrated_by_other_labels():
+    """A slow loop over the folds of each draw: the temperature that suits the other folds."""
+    vectors, labels = blobs(80, 6, 3, spread=2.0)
+    targets, held = torch.from_numpy(labels), module.HeldOut(torch.from_numpy(labels), 3, 0)
+    strength, temperature, probabilities = held.choose(torch.from_numpy(vectors))
+    expected, place = [], PENALTIES.index(strength)
+    logits = [list(held._logits(torch.from_numpy(vectors), *part))[place] for part in held.parts]
+    for draw in range(module.REPEATS):
+        folds = range(5 * draw, 5 * draw + 5)
+        for number in folds:
+            others = [other for other in folds if other != number]
+            truth = torch.cat([targets[held.parts[other][1]] for other in others])
+            own = fit_temperature(torch.cat([logits[other] for other in others]), truth, len(truth))
+            assert own != temperature
+            expected.append((logits[number] / own).softmax(1))
+    np.testing.assert_allclose(probabilities, torch.cat(expected).numpy(), atol=1e-5)
+
+
 def test_report_against_scikit_learn():
     random = np.random.default_rng(3)
     labels, probabilities = random.integers(0, 4, 200), random.dirichlet(np.ones(5), 200).astype("f4")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardpair.data.layout import NAMES
 from hardpair.embeddings.csv_files import refuse_other
@@ -24,6 +25,7 @@ from hardpair.embeddings.pictures import Pictures
 from hardpair.embeddings.predictions import COLUMNS, Predictions, predict_all
 from hardpair.embeddings.sheet import refuse_other_page
 from hardpair.embeddings.source import open_source
+from hardpair.embeddings.taught import remember, taught_rows
 from hardpair.embeddings.tune_head import Tuner, refuse_other_encoder
 from hardpair.errors import UserError, shown
 from hardpair.machine import prepare_to_compute
@@ -171,7 +173,8 @@ def _fitted(embedding: Embedding, given: Labelled, taught: Labelled) -> Predicti
     _warn_of_single_labels(taught)
     vectors = np.asarray(embedding.vectors[taught.rows], dtype=np.float32)
     fit = fit_head(vectors, taught.labels, taught.classes, encoder=embedding.manifest["encoder"])
-    made = replace(predict_all(fit.head, embedding, given), report=fit.report)
+    head = remember(fit.head, embedding, taught.rows)
+    made = replace(predict_all(head, embedding, given), report=fit.report)
     return _measure(made, taught) if len(taught) < len(given) else made
 
 
@@ -193,9 +196,7 @@ def _measure(made: Predictions, taught: Labelled | None = None) -> Predictions:
     classes = made.head.classes
     number = {name: place for place, name in enumerate(classes)}
     known = np.array([*(number.get(name, -1) for name in made.given_classes), -1], dtype=np.int64)[made.given]
-    apart = made.given >= 0
-    if taught is not None:
-        apart[taught.rows] = False
+    apart = _unseen(made, taught)
     rows = np.flatnonzero(apart & (known >= 0))
     if strange := int(apart.sum()) - len(rows):
         log.warning("%s have labels that the head does not know; they are not counted", several(strange, "picture"))
@@ -205,6 +206,19 @@ def _measure(made: Predictions, taught: Labelled | None = None) -> Predictions:
     how = "pictures it was not fitted on" if taught is not None else "labels that were given"
     test: Report = report_of(made.best[rows, 0], made.shares[rows, 0], known[rows], classes, counts, how)
     return replace(made, test=test)
+
+
+def _unseen(made: Predictions, taught: Labelled | None) -> NDArray[np.bool_]:
+    """(N,) pictures with a label that did not teach the head; of a head out of files, by their content."""
+    apart: NDArray[np.bool_] = made.given >= 0
+    if taught is not None:
+        apart[taught.rows] = False
+        return apart
+    seen = apart & taught_rows(made.head, made.embedding)
+    if seen.any():
+        several_seen = several(int(seen.sum()), "picture")
+        log.warning("%s with a label taught the head, and would flatter it; they are not counted", several_seen)
+    return apart & ~seen
 
 
 def _tuned(made: Predictions, taught: Labelled, folder: Path, here: Here, epochs: int) -> Predictions:
@@ -223,7 +237,8 @@ def _tuned(made: Predictions, taught: Labelled, folder: Path, here: Here, epochs
         if name in rows:
             given[rows[name]] = label
     labelled = Labelled(np.flatnonzero(given >= 0), given[given >= 0], made.given_classes, taught.source)
-    new = replace(predict_all(tuned.head, again, labelled), report=trial.report, judgement=str(trial))
+    head = remember(tuned.head, embedding, taught.rows)
+    new = replace(predict_all(head, again, labelled), report=trial.report, judgement=str(trial))
     if made.test is None:
         return new
     return _measure(new, taught.moved([rows.get(embedding.files[row], -1) for row in taught.rows.tolist()]))

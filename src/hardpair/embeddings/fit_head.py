@@ -112,7 +112,7 @@ class HeldOut:
         self.how = f"{folds}-fold cross-validation{often}" if whole else f"1/{folds} held out"
 
     def choose(self, vectors: Tensor) -> tuple[float, float, NDArray[np.float32]]:
-        """Penalty, temperature, and calibrated probabilities (M, C) of the rows that were held out."""
+        """Penalty, temperature, and probabilities (M, C) of the rows that were held out, calibrated by others."""
         if not self.parts:
             return UNMEASURED, 1.0, np.empty((0, self.classes), np.float32)
         of_parts = []
@@ -123,8 +123,21 @@ class HeldOut:
         losses = [float(cross_entropy(of_penalty.double(), truth)) for of_penalty in logits]
         best = min(range(len(losses)), key=losses.__getitem__)
         temperature = fit_temperature(logits[best], truth, len(truth) // self.times)
-        probabilities: NDArray[np.float32] = (logits[best] / temperature).softmax(1).numpy()
+        apart = self._temperatures(logits[best], truth, temperature)
+        probabilities: NDArray[np.float32] = (logits[best] / apart).softmax(1).numpy()
         return PENALTIES[best], temperature, probabilities
+
+    def _temperatures(self, logits: Tensor, truth: Tensor, of_all: float) -> Tensor:
+        """(M, 1) for each fold the one that suits the other folds of its draw: a report must not judge its own fit."""
+        if len(self.parts) == 1:
+            return logits.new_full((len(logits), 1), of_all)  # one number, of many labels
+        fold = torch.repeat_interleave(torch.tensor([len(held) for _, held in self.parts]))
+        folds = len(self.parts) // self.times
+        found = []
+        for number in range(len(self.parts)):
+            others = (fold // folds == number // folds) & (fold != number)
+            found.append(fit_temperature(logits[others], truth[others], int(others.sum())))
+        return logits.new_tensor(found)[fold][:, None]
 
     def _logits(self, vectors: Tensor, kept: Tensor, held: Tensor) -> Iterator[Tensor]:
         scaling = Scaling(vectors[kept])

@@ -12,6 +12,7 @@ from hardpair.report.markup import aligned
 from hardpair.text import several
 
 BINS, IN_A_BIN = 15, 20  # of the calibration error; with fewer labels there are fewer bins, else it measures chance
+LEAST_BINS = 2  # else it would only compare two means
 NORMAL_95 = 1.959964
 MOST_LINES = 40  # classes that are printed; the rest is in the head's file
 
@@ -37,7 +38,7 @@ class Report:
     accuracy: float  # share that is right
     low: float  # of its 95 % interval by the number of pictures (Wilson)
     high: float
-    calibration_error: float  # expected: how far probabilities are from the share that is right, on average
+    calibration_error: float  # expected: how far probabilities are from the share that is right, on average; or nan
     classes: tuple[ClassReport, ...]
 
     def facts(self) -> dict[str, Any]:
@@ -55,7 +56,15 @@ class Report:
                 f"right: {100 * self.accuracy:.1f} % of {several(self.measured, 'picture')} ({self.how}; "
                 f"95 % interval {100 * self.low:.1f} to {100 * self.high:.1f} %)"
             )
-            yield f"probabilities are off by {self.calibration_error:.3f} on average (expected calibration error)"
+            if math.isnan(self.calibration_error):
+                yield f"too few labels to say how far probabilities are off; {LEAST_BINS * IN_A_BIN} would do"
+            else:
+                yield f"probabilities are off by {self.calibration_error:.3f} on average (expected calibration error)"
+
+    @property
+    def _known(self) -> bool:
+        """Whether the labels that taught the head are known; not of one that was read from files."""
+        return any(one.labels for one in self.classes)
 
     @property
     def _apart(self) -> bool:
@@ -63,12 +72,11 @@ class Report:
         return any(one.measured != one.labels for one in self.classes)
 
     def _header(self) -> tuple[str, ...]:
-        return ("class", "labels", *(["measured on"] if self._apart else []), "precision", "recall", "F1")
+        return ("class", *(["labels"] * self._known), *(["measured on"] * self._apart), "precision", "recall", "F1")
 
     def _cells(self, one: ClassReport) -> tuple[str, ...]:
-        measured = [f"{one.measured:,.0f}"] if self._apart else []
-        shares = (_share(value) for value in (one.precision, one.recall, one.f1))
-        return (one.name, f"{one.labels:,}", *measured, *shares)
+        labels, measured = [f"{one.labels:,}"] * self._known, [f"{one.measured:,.0f}"] * self._apart
+        return (one.name, *labels, *measured, *(_share(value) for value in (one.precision, one.recall, one.f1)))
 
 
 def _share(value: float | None) -> str:
@@ -100,13 +108,10 @@ def report_of(
     count = len(labels) // times
     accuracy = float(right.mean()) if count else math.nan
     low, high = wilson(accuracy, count) if count else (math.nan, math.nan)
-    error = calibration_error(confidence, right, bins=_bins(count)) if count else math.nan
+    bins = min(BINS, count // IN_A_BIN)
+    error = calibration_error(confidence, right, bins=bins) if bins >= LEAST_BINS else math.nan
     of_class = _per_class(predicted, labels, names, fitted_on, times)
     return Report(count, how, accuracy, low, high, error, tuple(of_class))
-
-
-def _bins(count: int) -> int:
-    return max(1, min(BINS, count // IN_A_BIN))
 
 
 def _per_class(

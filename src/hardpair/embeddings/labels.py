@@ -26,6 +26,7 @@ MOST_BYTES = 1 << 32  # of a table; a million names take 50 MB
 MOST_NEAR = 20_000  # names that a wrong one is compared with; a million would take minutes
 LONGEST_NAME = 255  # characters
 FILENAME, LABEL = "filename", "label"
+GUESSED = {"probability", "second", "margin", "given"}  # columns of predictions
 MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 log = logging.getLogger("hardpair")
 
@@ -142,6 +143,11 @@ def _columns(file: Path, header: Sequence[str]) -> tuple[int, int]:
             how = "no column" if name not in names else "two columns"
             line = shown(",".join(header))
             raise UserError(f"{file}: has {how} {name!r}; its first line must be filename,label, and is {line}")
+    if GUESSED.issubset(names):
+        raise UserError(
+            f"{file}: holds predictions, and a classifier that learns from its own looks better than it is; copy the "
+            "lines that you checked into a table with only filename,label"
+        )
     return names.index(FILENAME), names.index(LABEL)
 
 
