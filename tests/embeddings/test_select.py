@@ -227,3 +227,31 @@ def test_the_command_goes_on_where_labels_were_filled_in(tmp_path, capsys):
     assert len(set(rows)) == 8
     assert set(rows) <= set(made.files)
     assert second.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize("save", ["\ufeff{}", "{}"], ids=["a mark", "semicolons"])
+def test_a_table_that_a_spreadsheet_saved_is_left_alone(tmp_path, save):
+    made = make_embedding(tmp_path, blobs(30, 4, 3)[0])
+    command.main([str(tmp_path), "--count", "4"])
+    first = tmp_path / "select.csv"
+    text = save.format(first.read_text().replace(".png,,", ".png,cat,"))
+    text = text if text.startswith("\ufeff") else text.replace(",", ";")
+    first.write_text(text)
+    command.main([str(tmp_path), "--count", "4", "--labels", str(first)])
+    assert first.read_text() == text
+    second = (tmp_path / "select-2.csv").read_text().splitlines()[1:]
+    assert not {line.split(",")[0] for line in second} & {*read_labels(first)}
+    assert len(second) == 4
+    assert {line.split(",")[0] for line in second} <= {*made.files}
+
+
+def test_pages_of_a_named_set_need_to_know_where_it_is_kept(finished_run, tmp_path, caplog):
+    embedding = hp.embed(finished_run, "sample:60", out=tmp_path / "emb", threads=1)
+    page = tmp_path / "page.html"
+    hp.select(embedding, count=3, page=page, threads=1)
+    assert "not there any more" not in page.read_text()
+    assert caplog.messages == []
+    embedding.manifest["images"]["source"] = "cifar10"
+    hp.select(embedding, count=3, page=page, data_root=tmp_path / "none", threads=1)
+    assert "not there any more" in page.read_text()
+    assert any("none" in message and "page.html" in message for message in caplog.messages)

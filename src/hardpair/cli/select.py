@@ -30,6 +30,7 @@ class Select:
         out: the table; when not given EMB/select.csv, or select-2.csv and so on where labels were filled in already.
             The page lies beside it.
         images: where the pictures are now, if they were moved.
+        data_root: where downloaded sets are kept.
         seed: of the clusters.
         threads: of the CPU; 0 leaves the choice to torch.
     """
@@ -40,6 +41,7 @@ class Select:
     labels: Path | None = None
     out: Path | None = None
     images: Path | None = None
+    data_root: Path = Path("data")
     seed: int = 0
     threads: int = 0
 

@@ -105,7 +105,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder}: no such folder; hardpair embed makes one")
     if not file.is_file():
         begun = (folder / "parts").is_dir()
-        why = "is not finished; the same hardpair embed command goes on" if begun else "holds no embedding"
+        why = (
+            "is not finished; the same hardpair embed command goes on"
+            if begun
+            else "holds no embedding; hardpair embed makes one of pictures"
+        )
         raise UserError(f"{folder}: {why}")
     try:
         return _checked(read_json(file))

@@ -14,8 +14,8 @@ from hardpair.embeddings.embedding import Embedding
 from hardpair.embeddings.head import LinearHead
 from hardpair.embeddings.head_report import Report
 from hardpair.embeddings.labels import Labelled
-from hardpair.embeddings.pictures import Pictures
-from hardpair.embeddings.sheet import SIDE, Card, Group, write_sheet
+from hardpair.embeddings.page_pictures import PagePictures, page_pictures
+from hardpair.embeddings.sheet import Card, Group, write_sheet
 from hardpair.text import several
 
 COLUMNS = ("filename", "label", "probability", "second", "margin", "given")
@@ -83,21 +83,21 @@ class Predictions:
 
     def write_page(self, target: Path, *, images: Path | None = None, data_root: Path = Path("data")) -> Path:
         """The pictures it is least sure of, by the class they are taken for."""
-        pictures = Pictures(self.embedding, root=images, data_root=data_root)
         each = min(OF_A_CLASS, max(2, MOST_PICTURES // len(self.head.classes)))
         rows = [self.least_sure(k, each) for k in range(len(self.head.classes))]
         shown = [k for k, some in enumerate(rows) if len(some)]
         shown.sort(key=lambda k: float(self.margins[rows[k]].mean()))
-        groups = (self._group(k, rows[k], pictures) for k in sorted(shown[: MOST_PICTURES // each]))
         lede = (
             f"{several(len(self), 'picture')}, {len(self.head.classes):,} classes. For each class the pictures that "
             "are taken for it though a second class is nearly as probable; those with a label are left out where there "
             "are others. They are good candidates for the next labels."
         )
-        return write_sheet(target, "Where the classifier is not sure", lede, groups, kicker="hardpair classify")
+        with page_pictures(target, self.embedding, images=images, data_root=data_root) as pictures:
+            groups = (self._group(k, rows[k], pictures) for k in sorted(shown[: MOST_PICTURES // each]))
+            return write_sheet(target, "Where the classifier is not sure", lede, groups, kicker="hardpair classify")
 
-    def _group(self, k: int, rows: NDArray[np.int64], pictures: Pictures) -> Group:
-        squares = pictures.squares(rows.tolist(), SIDE)
+    def _group(self, k: int, rows: NDArray[np.int64], pictures: PagePictures) -> Group:
+        squares = pictures.squares(rows.tolist())
         cards = [
             Card(pixels, self.embedding.files[row], self._notes(row))
             for row, pixels in zip(rows.tolist(), squares, strict=True)
@@ -118,8 +118,9 @@ class Predictions:
         if self.judgement:
             yield self.judgement
         sure, unsure = int((self.probabilities >= SURE).sum()), int((self.probabilities < UNSURE).sum())
-        shares = f"{sure:,} with a probability of {SURE} or more, {unsure:,} below {UNSURE}"
-        yield f"{several(len(self), 'picture')}: {shares}; {float(self.probabilities.mean()):.2f} on average"
+        mean = float(self.probabilities.mean())
+        shares = f"{SURE} or more for {sure:,}, below {UNSURE} for {unsure:,}, {mean:.2f} on average"
+        yield f"probability of the class, for {several(len(self), 'picture')}: {shares}"
 
 
 def predict_all(head: LinearHead, embedding: Embedding, given: Labelled | None) -> Predictions:

@@ -15,8 +15,8 @@ from hardpair.embeddings.choices import Choice, Task, coverage, typical, uncerta
 from hardpair.embeddings.csv_files import refuse_other, write_csv
 from hardpair.embeddings.embedding import Embedding, open_embedding
 from hardpair.embeddings.labels import labels_from_table
-from hardpair.embeddings.pictures import Pictures
-from hardpair.embeddings.sheet import SIDE, Card, Group, refuse_other_page, write_sheet
+from hardpair.embeddings.page_pictures import PagePictures, page_pictures
+from hardpair.embeddings.sheet import Card, Group, refuse_other_page, write_sheet
 from hardpair.errors import UserError, require_range, shown
 from hardpair.machine import prepare_to_compute
 from hardpair.text import several
@@ -58,23 +58,22 @@ class Selection:
         for choice in self.choices:
             yield self.embedding.files[choice.row], "", choice.reason, choice.images, f"{choice.score:.4f}"
 
-    def write_page(self, target: Path, *, images: Path | None = None) -> Path:
+    def write_page(self, target: Path, *, images: Path | None = None, data_root: Path = Path("data")) -> Path:
         """A contact sheet: each image with some that it stands for; ``images`` is where the pictures lie now."""
         refuse_other_page(target)
-        pictures, most = Pictures(self.embedding, root=images), self.choices[:MOST_GROUPS]
+        most = self.choices[:MOST_GROUPS]
         lede = f"{several(len(self.choices), 'image')} of {self.among:,}, the most useful first."
         if len(most) < len(self.choices):
             lede += f" Here are the first {len(most)}; the CSV file has all."
-        groups = (self._group(number, choice, pictures) for number, choice in enumerate(most, start=1))
         kicker = f"hardpair select · {self.embedding.folder}"
-        return write_sheet(target, "Label these first", lede, groups, kicker=kicker)
+        with page_pictures(target, self.embedding, images=images, data_root=data_root) as pictures:
+            groups = (self._group(number, choice, pictures) for number, choice in enumerate(most, start=1))
+            return write_sheet(target, "Label these first", lede, groups, kicker=kicker)
 
-    def _group(self, number: int, choice: Choice, pictures: Pictures) -> Group:
+    def _group(self, number: int, choice: Choice, pictures: PagePictures) -> Group:
         rows = [choice.row, *choice.alike]
-        cards = [
-            Card(pixels, self.embedding.files[row])
-            for row, pixels in zip(rows, pictures.squares(rows, SIDE), strict=True)
-        ]
+        squares = pictures.squares(rows)
+        cards = [Card(pixels, self.embedding.files[row]) for row, pixels in zip(rows, squares, strict=True)]
         return Group(f"{number}: {choice.reason}", cards[1:], first=cards[0])
 
 
@@ -87,6 +86,7 @@ def select(
     out: FilePath | None = None,
     page: FilePath | None = None,
     images: FilePath | None = None,
+    data_root: FilePath = "data",
     seed: int = 0,
     threads: int = 0,
 ) -> Selection:
@@ -101,6 +101,7 @@ def select(
         out: also write the table to fill in to this file.
         page: also write a contact sheet to this file.
         images: where the pictures are now, if they were moved.
+        data_root: where downloaded sets are kept.
         seed: of the clusters.
         threads: of the CPU; 0 leaves the choice to torch.
     """
@@ -119,7 +120,8 @@ def select(
     if out is not None:
         selection.write_csv(Path(out))
     if page is not None:
-        selection.write_page(Path(page), images=None if images is None else Path(images))
+        root = None if images is None else Path(images)
+        selection.write_page(Path(page), images=root, data_root=Path(data_root))
     return selection
 
 
@@ -159,10 +161,21 @@ def is_filled(table: Path) -> bool:
     if not table.is_file():
         return False
     with table.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
-        return any(len(row) > 1 and row[1].strip() for row in list(csv.reader(file))[1:])
+        try:
+            return any(len(row) > 1 and row[1].strip() for row in list(csv.reader(file))[1:])
+        except csv.Error:  # whoever wrote that wrote something
+            return True
 
 
 def next_table(folder: Path) -> Path:
-    """select.csv, or the first of select-2.csv, select-3.csv … that nobody has filled in."""
+    """select.csv, or the first of select-2.csv, select-3.csv … that nobody has filled in or saved in another form."""
     names = itertools.chain([folder / "select.csv"], (folder / f"select-{n}.csv" for n in itertools.count(2)))
-    return next(table for table in names if not is_filled(table))
+    return next(table for table in names if not table.exists() or _is_free(table))
+
+
+def _is_free(table: Path) -> bool:
+    try:
+        refuse_filled(table)
+    except UserError:
+        return False
+    return True
