@@ -11,11 +11,14 @@ LONG := benchmarks/peer_learning.py
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write the report (about 5 minutes)
+demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, write report and map (about 6 minutes)
 	$(BIN)/hardpair pretrain demo --run $(RUN) --resume $(FIELDS)
 	$(BIN)/hardpair evaluate $(RUN)
 	$(BIN)/hardpair report $(RUN)
-	@echo "open $(RUN)/report.html in a browser"
+	@test $(RUN)/embedding/manifest.json -nt $(RUN)/encoder.safetensors || rm -rf $(RUN)/embedding
+	$(BIN)/hardpair embed $(RUN) sample --out $(RUN)/embedding
+	$(BIN)/hardpair map $(RUN)/embedding --out $(RUN)/map.html
+	@echo "open $(RUN)/report.html and $(RUN)/map.html in a browser"
 
 test: .venv/.dev  ## run the fast tests (under two minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
