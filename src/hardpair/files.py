@@ -4,8 +4,8 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,18 @@ MOST_DEEP = 20  # containers in containers; our own files have six
 
 
 def write_atomically(target: Path, content: bytes) -> None:
-    """Write under a temporary name, sync, rename. A full disk leaves the old file as it was."""
+    """Write all or nothing."""
+    with replacing(target) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary name to write to, whose file replaces the target. A full disk leaves the old one as it was."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:

@@ -1,29 +1,23 @@
 """CSV files of the verbs: written under a temporary name first, and never over a file of another kind."""
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hardpair.errors import UserError
+from hardpair.files import replacing
 
 
 def write_csv(target: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
     """Write a table; names of files that are not text come out as the bytes they are. Returns where it is."""
     refuse_other(target, header)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(rows)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        replacing(target) as temporary,
+        temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
     return target
 
 

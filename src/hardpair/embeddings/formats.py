@@ -1,7 +1,6 @@
 """An embedding for other programs: parquet (embedding-atlas, pandas, DuckDB) and CSV."""
 
 import csv
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 from hardpair.embeddings.embedding import Embedding
 from hardpair.embeddings.projection import Projection, read_projection
 from hardpair.errors import UserError
+from hardpair.files import replacing
 
 Format = Literal["parquet", "csv"]
 FORMATS: tuple[Format, ...] = ("parquet", "csv")
@@ -20,12 +20,8 @@ FACTS = 300  # bytes of all but the vector, with a long name
 def write_format(embedding: Embedding, kind: Format) -> Path:
     """Write `embedding.parquet` or `embedding.csv` into its folder; with x, y and cluster once there is a map."""
     target = embedding.folder / f"embedding.{kind}"
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(target) as temporary:
         (_write_parquet if kind == "parquet" else _write_csv)(embedding, read_projection(embedding), temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 

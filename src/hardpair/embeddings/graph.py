@@ -4,7 +4,6 @@ A map, a search for duplicates and a choice of what to label all begin with them
 and rows; the manifest's hash of the vectors says whether they belong to them.
 """
 
-import os
 import zipfile
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from hardpair.data.progress import progress
 from hardpair.embeddings.embedding import Embedding
 from hardpair.embeddings.neighbours import QUERIES, Bank
-from hardpair.errors import UserError
+from hardpair.files import replacing
 
 FILE = "neighbours.npz"
 NEIGHBOURS = 32  # of each image; maps take 15, outliers 10
@@ -69,18 +68,10 @@ def _read(embedding: Embedding) -> Graph | None:
 
 
 def _write(embedding: Embedding, graph: Graph) -> None:
-    """Under a temporary name first."""
-    target = embedding.folder / FILE
-    temporary = target.with_name(f".{FILE}.{os.getpid()}.tmp.npz")
-    try:
+    with replacing(embedding.folder / FILE) as temporary, temporary.open("wb") as file:
         np.savez(
-            temporary,
+            file,
             similarity=graph.similarity,
             rows=graph.rows.astype(np.int32),
             vectors=np.array(embedding.manifest["vectors_sha256"]),
         )
-        temporary.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ It lies in the folder of the embedding and is built again when it belongs to oth
 import functools
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hardpair.data.progress import progress
 from hardpair.embeddings.embedding import Embedding
 from hardpair.embeddings.neighbours import Bank
 from hardpair.errors import UserError
-from hardpair.files import read_json, write_atomically
+from hardpair.files import read_json, replacing, write_atomically
 
 FILE, FACTS = "index.usearch", "index.json"
 AT_ONCE = 8192  # vectors that are added between two signs of progress
@@ -122,15 +121,12 @@ def _build(embedding: Embedding) -> Any:
             index.add(np.arange(start, start + len(unit)), unit, threads=torch.get_num_threads())
             advance(len(unit))
     file = embedding.folder / FILE
-    temporary = file.with_name(f".{FILE}.{os.getpid()}.tmp")
     try:
-        index.save(temporary)
-        sha256 = _sha256_of(temporary)
-        temporary.replace(file)
-    except (OSError, RuntimeError) as error:
+        with replacing(file) as temporary:
+            index.save(temporary)
+            sha256 = _sha256_of(temporary)
+    except RuntimeError as error:  # usearch's own
         raise UserError(f"{file}: cannot be written ({error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     write_atomically(embedding.folder / FACTS, json.dumps({**_facts(embedding), "sha256": sha256}).encode())
     return index
 

@@ -4,7 +4,6 @@
 differ in the last bits of a layout and layouts amplify them, so a map is made once and read afterwards.
 """
 
-import os
 import warnings
 import zipfile
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from hardpair.embeddings.embedding import AT_ONCE, Embedding
 from hardpair.embeddings.graph import Graph
-from hardpair.errors import UserError
+from hardpair.files import replacing
 
 FILE = "map.npz"
 NEIGHBOURS = 15  # of each image, itself included, as umap-learn counts
@@ -172,19 +171,11 @@ def read_projection(embedding: Embedding) -> Projection | None:
 
 
 def _write(embedding: Embedding, made: Projection) -> None:
-    """Under a temporary name first."""
-    target = embedding.folder / FILE
-    temporary = target.with_name(f".{FILE}.{os.getpid()}.tmp.npz")
-    try:
+    with replacing(embedding.folder / FILE) as temporary, temporary.open("wb") as file:
         np.savez(
-            temporary,
+            file,
             x=made.points[:, 0],
             y=made.points[:, 1],
             cluster=made.clusters,
             vectors=np.array(embedding.manifest["vectors_sha256"]),
         )
-        temporary.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
