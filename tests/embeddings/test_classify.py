@@ -1,6 +1,7 @@
 """From labels of some pictures to a class for all, and to a head for new pictures."""
 
 import csv
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,26 @@ def test_pictures_that_taught_a_head_do_not_measure_it(
     test = hp.classify(moved, head=tmp_path / "head", labels=tmp_path / "other.csv").test
     assert test is not None
     assert (test.measured, test.accuracy) == (30, 1.0)
+
+
+def test_copies_of_what_taught_a_head_do_not_measure_it(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Labels are chance, so that only copies are known: they are held out together, and not counted apart."""
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(60, 30))
+    known = [int(label) for label in random.permutation(60) % 3]
+    rows = [*range(60), *range(60), *range(40)]  # everything twice, some of it a third time, for testing
+    made = make_embedding(
+        tmp_path,
+        vectors[rows],
+        labels=[f"class {known[row]}" for row in rows],
+        splits=["train"] * 120 + ["test"] * 40,
+        sha256=[hashlib.sha256(bytes([row])).hexdigest() for row in rows],
+    )
+    result = hp.classify(made, threads=1)
+    assert result.report is not None
+    assert result.report.accuracy < 0.6
+    assert result.test is None
+    assert any("40 pictures with a label are copies" in message for message in caplog.messages)
 
 
 def test_predictions_are_no_labels(embedding: Embedding, tmp_path: Path):
@@ -247,6 +268,15 @@ def test_fine_tuning_saves_an_encoder_and_a_head_where_it_is_better(
     before, after = load_encoder(finished_run).state_dict(), load_encoder(out).state_dict()
     assert any(not torch.equal(before[name], after[name]) for name in before)
     assert hp.classify(tmp_path / "known", head=out, threads=1).labels == made.labels
+    with pytest.raises(UserError, match="made these vectors"):
+        hp.classify(made.embedding, **options)
+    new = hp.classify(known, **{**options, "epochs": 2})  # in place of the first
+    assert load_head(out).require_fits(new.embedding) is None
+    assert new.head.fingerprint != made.head.fingerprint
+    hp.classify(new.embedding, save_to=out, threads=1)  # a head of the network that is there
+    assert load_encoder(out)
+    hp.classify(known, save_to=out, threads=1)  # one of another encoder
+    assert {file.name for file in out.iterdir()} == {"head.json", "head.safetensors"}
 
 
 def test_fine_tuning_without_pictures_or_second_labels_says_so(finished_run: Path, tmp_path: Path):

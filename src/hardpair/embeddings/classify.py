@@ -26,14 +26,14 @@ from hardpair.embeddings.predictions import COLUMNS, Predictions, predict_all
 from hardpair.embeddings.sheet import refuse_other_page
 from hardpair.embeddings.source import open_source
 from hardpair.embeddings.taught import remember, taught_rows
-from hardpair.embeddings.tune_head import Tuner, refuse_other_encoder
+from hardpair.embeddings.tune_head import Tuner
+from hardpair.embeddings.tuned_folder import VECTORS, forget_network, refuse_other_encoder
 from hardpair.errors import UserError, shown
 from hardpair.machine import prepare_to_compute
 from hardpair.text import several
 from hardpair.train.parallel import pick_device
 
 FilePath = str | os.PathLike[str]
-VECTORS = "embedding"  # folder of those of a fine-tuned encoder, beside it
 NAMED = 3  # classes of one label that a warning names
 log = logging.getLogger("hardpair")
 
@@ -84,7 +84,7 @@ def classify(
         raise UserError(
             "finetune: " + ("say where to save the network" if head is None else "needs labels, not a head")
         )
-    _refuse_others(csv_file, page_file, folder, finetune=finetune)
+    _refuse_others(csv_file, page_file, folder)
     prepare_to_compute(threads)
     here = Here("" if encoder is None else os.fspath(encoder), root, Path(data_root), device)
     if head is not None:
@@ -93,6 +93,8 @@ def classify(
             made = _measure(predict_all(head, embedding, _given(embedding, labels)))
             return _written(made, csv_file, page_file, folder, here)
     embedding = pictures if isinstance(pictures, Embedding) else open_embedding(os.fspath(pictures))
+    if finetune and folder is not None:
+        refuse_other_encoder(folder, embedding)
     given = labels_from_folders(embedding) if labels is None else labels_from_table(embedding, Path(labels))
     taught = given if labels is not None else _training_part(embedding, given)
     made = _fitted(embedding, given, taught)
@@ -127,7 +129,7 @@ class Here:
         return source if named else str(embedding.root)
 
 
-def _refuse_others(csv: Path | None, page: Path | None, folder: Path | None, *, finetune: bool) -> None:
+def _refuse_others(csv: Path | None, page: Path | None, folder: Path | None) -> None:
     """Before any work: nothing of another kind is written over."""
     if csv is not None:
         refuse_other(csv, COLUMNS)
@@ -135,8 +137,6 @@ def _refuse_others(csv: Path | None, page: Path | None, folder: Path | None, *, 
         refuse_other_page(page)
     if folder is not None:
         refuse_other_head(folder)
-        if finetune:
-            refuse_other_encoder(folder)
 
 
 @contextmanager
@@ -172,7 +172,8 @@ def _fitted(embedding: Embedding, given: Labelled, taught: Labelled) -> Predicti
     taught.require_two_classes()
     _warn_of_single_labels(taught)
     vectors = np.asarray(embedding.vectors[taught.rows], dtype=np.float32)
-    fit = fit_head(vectors, taught.labels, taught.classes, encoder=embedding.manifest["encoder"])
+    contents = [embedding.sha256[row] for row in taught.rows.tolist()]
+    fit = fit_head(vectors, taught.labels, taught.classes, encoder=embedding.manifest["encoder"], contents=contents)
     head = remember(fit.head, embedding, taught.rows)
     made = replace(predict_all(head, embedding, given), report=fit.report)
     return _measure(made, taught) if len(taught) < len(given) else made
@@ -209,15 +210,14 @@ def _measure(made: Predictions, taught: Labelled | None = None) -> Predictions:
 
 
 def _unseen(made: Predictions, taught: Labelled | None) -> NDArray[np.bool_]:
-    """(N,) pictures with a label that did not teach the head; of a head out of files, by their content."""
+    """(N,) pictures with a label of which no copy taught the head."""
     apart: NDArray[np.bool_] = made.given >= 0
     if taught is not None:
         apart[taught.rows] = False
-        return apart
     seen = apart & taught_rows(made.head, made.embedding)
     if seen.any():
-        several_seen = several(int(seen.sum()), "picture")
-        log.warning("%s with a label taught the head, and would flatter it; they are not counted", several_seen)
+        what = "taught the head" if taught is None else "are copies of those that taught the head"
+        log.warning("%s with a label %s; they are not counted", several(int(seen.sum()), "picture"), what)
     return apart & ~seen
 
 
@@ -246,6 +246,7 @@ def _tuned(made: Predictions, taught: Labelled, folder: Path, here: Here, epochs
 
 def _written(made: Predictions, csv: Path | None, page: Path | None, folder: Path | None, here: Here) -> Predictions:
     if folder is not None:
+        forget_network(folder, made.embedding)
         save_head(made.head, folder)
     if csv is not None:
         made.write_csv(csv)

@@ -63,6 +63,7 @@ def fit_head(
     classes: Sequence[str],
     *,
     encoder: Mapping[str, Any],
+    contents: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Fit:
     """Fit a head.
@@ -73,11 +74,13 @@ def fit_head(
         classes: (C,) each of at least one label. A class of one label is never held out: it is learned, but nothing
             is known of how well.
         encoder: what the manifest says of it.
+        contents: (n,) hashes of the pictures: copies are held out together.
         seed: of the folds.
     """
     values, targets = torch.from_numpy(np.asarray(vectors, dtype=np.float32)), torch.from_numpy(labels)
     counts = np.bincount(labels, minlength=len(classes))
-    held = HeldOut(targets, len(classes), seed)
+    group = None if contents is None else np.unique(contents, return_inverse=True)[1]
+    held = HeldOut(targets, len(classes), seed, group)
     strength, temperature, probabilities = held.choose(values)
     scaling = Scaling(values)
     path = PENALTIES[: PENALTIES.index(strength) + 1]  # the same path as in the folds
@@ -92,12 +95,14 @@ def fit_head(
 class HeldOut:
     """Labels held out of fits, fold by fold: how strong the penalty should be, and what can be expected."""
 
-    def __init__(self, labels: Tensor, classes: int, seed: int) -> None:
+    def __init__(self, labels: Tensor, classes: int, seed: int, group: NDArray[np.int64] | None = None) -> None:
+        """Pictures of one ``group`` are held out together."""
         self.labels, self.classes = labels, classes
-        largest = int(labels.bincount(minlength=classes).max())
+        firsts = slice(None) if group is None else np.unique(group, return_index=True)[1]
+        largest = int(labels[firsts].bincount(minlength=classes).max())
         folds, repeats = min(FOLDS, largest), REPEATS if len(labels) <= FEW else 1
         whole = len(labels) * classes <= MOST
-        numbers = [stratified_folds(labels.numpy(), folds, seed + repeat) for repeat in range(repeats)]
+        numbers = [stratified_folds(labels.numpy(), folds, seed + repeat, group) for repeat in range(repeats)]
         self.parts = [
             (torch.from_numpy(np.flatnonzero(number != fold)), torch.from_numpy(np.flatnonzero(number == fold)))
             for number in numbers
@@ -148,11 +153,17 @@ class HeldOut:
         return (predict(scaled, weight) for weight in weights)
 
 
-def stratified_folds(labels: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
+def stratified_folds(
+    labels: NDArray[np.int64], folds: int, seed: int, group: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """The fold (n,) that holds each label out; those of each class, and all together, are spread evenly.
 
-    -1 for a class of one label: it is never held out, since what was never seen cannot be recognised.
+    -1 for a class of one label: it is never held out, since what was never seen cannot be recognised. All of a
+    ``group`` (n,) go where the first of it goes.
     """
+    if group is not None:
+        _, firsts, inverse = np.unique(group, return_index=True, return_inverse=True)
+        return stratified_folds(labels[firsts], folds, seed)[inverse]
     random = np.random.default_rng(seed)
     fold = np.full(len(labels), -1, dtype=np.int64)
     begin = 0

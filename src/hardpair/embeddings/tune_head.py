@@ -25,15 +25,15 @@ from hardpair.embeddings.head import LinearHead, save_head
 from hardpair.embeddings.head_report import NORMAL_95, Report, report_of
 from hardpair.embeddings.labels import Labelled
 from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.tuned_folder import ABOUT, NAME, forget_network
 from hardpair.errors import UserError, require_range
 from hardpair.evaluate.features import outputs
-from hardpair.files import read_json, write_atomically
+from hardpair.files import write_atomically
 from hardpair.models import Classifier, fingerprint, save_encoder, set_norm_momentum
 from hardpair.recipes.tuning import Tuning
 from hardpair.text import several
 from hardpair.train.labelled import DivergedError, tune
 
-NAME = "finetuned"  # in recipe.json
 RATES = (0.003, 0.01, 0.03, 0.1)  # for a batch of 64
 BATCH = 64
 HELD_SHARE, SEED = 0.2, 0
@@ -83,6 +83,7 @@ class Tuner:
         self, embedding: Embedding, embedder: Embedder, labelled: Labelled, pictures: Pictures, *, epochs: int
     ) -> None:
         require_range("epochs", epochs, 0, MOST_EPOCHS)
+        labelled = labelled.only(_firsts(embedding, labelled))
         squares = pictures.squares(labelled.rows.tolist(), embedder.square)
         there = np.array([square is not None for square in squares])
         if not there.any():
@@ -119,11 +120,12 @@ class Tuner:
         """Train on all labels; write the encoder and the head, which other verbs take."""
         out.mkdir(parents=True, exist_ok=True)
         network = self._fit(torch.arange(len(self.images)), trial.rate, "fine-tuning on all labels")
+        forget_network(out, self.embedding)
         square, shown = self.embedder.square, self.embedder.shown
-        save_encoder(network.encoder, out, step=self.embedder.encoder.step)
         about = {"name": NAME, "from": self.embedder.source, "from_fingerprint": fingerprint(self.embedder.encoder)}
         sizes = {"image_size": square, "view_size": shown / square}
-        write_atomically(out / "recipe.json", json.dumps({**about, **sizes}, indent=1).encode())
+        write_atomically(out / ABOUT, json.dumps({**about, **sizes}, indent=1).encode())
+        save_encoder(network.encoder, out, step=self.embedder.encoder.step)
         embedder = open_embedder(out, device=self.embedder.device, precision=self.embedder.encoder.precision)
         embedder = replace(embedder, square=square, shown=shown)
         weight, bias = (tensor.detach().cpu().float().clone() for tensor in network.linear.parameters())
@@ -189,6 +191,13 @@ class Tuner:
         return outputs(network, self.images.select(rows).tested_at(self.embedder.shown), self.embedder.device)
 
 
+def _firsts(embedding: Embedding, labelled: Labelled) -> NDArray[np.bool_]:
+    """(n,) without second copies of a picture: a copy of what was learned would flatter what is held out."""
+    firsts = np.zeros(len(labelled), dtype=bool)
+    firsts[np.unique([embedding.sha256[row] for row in labelled.rows.tolist()], return_index=True)[1]] = True
+    return firsts
+
+
 def tuning_for(count: int, rate: float, epochs: int) -> Tuning:
     """The training on so many pictures; ``epochs`` 0 chooses their number."""
     batch = min(BATCH, max(2, count // 3), count)
@@ -201,14 +210,3 @@ def interval_of_difference(ours: NDArray[np.bool_], theirs: NDArray[np.bool_]) -
     difference = float(ours.mean() - theirs.mean())
     spread = math.sqrt(max(0.0, float((ours != theirs).mean()) - difference**2) / len(ours))
     return difference - NORMAL_95 * spread, difference + NORMAL_95 * spread
-
-
-def refuse_other_encoder(folder: Path) -> None:
-    """Before any work: refuse to write over an encoder that was not fine-tuned here, such as that of a run."""
-    if (folder / "encoder.safetensors").exists() or (folder / "recipe.json").exists():
-        try:
-            ours = read_json(folder / "recipe.json")["name"] == NAME
-        except (OSError, ValueError, KeyError, TypeError):
-            ours = False
-        if not ours:
-            raise UserError(f"{folder}: holds another encoder; choose another folder to save to")
