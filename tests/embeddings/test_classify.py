@@ -273,6 +273,9 @@ def test_fine_tuning_saves_an_encoder_and_a_head_where_it_is_better(
     new = hp.classify(known, **{**options, "epochs": 2})  # in place of the first
     assert load_head(out).require_fits(new.embedding) is None
     assert new.head.fingerprint != made.head.fingerprint
+    card = (hp.export(out, to="torch", out=tmp_path / "export", head=out, threads=1).folder / "README.md").read_text()
+    assert "Fine-tuned with labels" in card
+    assert "logits = model(" in card
     hp.classify(new.embedding, save_to=out, threads=1)  # a head of the network that is there
     assert load_encoder(out)
     hp.classify(known, save_to=out, threads=1)  # one of another encoder

@@ -2,6 +2,7 @@
 
 import csv
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,24 @@ def test_outliers_are_far_from_all_for_this_set():
     assert outliers(scores)[:2].tolist() == [3, 4]
     assert len(outliers(np.zeros(100, np.float32))) == 0
     assert len(outliers(scores[:10])) == 0
+
+
+def test_the_same_images_and_a_page_of_something_else_are_refused(shop, tmp_path):
+    with pytest.raises(UserError, match="against"):
+        hp.clean(shop, against=shop)
+    page = tmp_path / "out/clean.html"
+    page.parent.mkdir()
+    page.write_text("my own page")
+    with pytest.raises(UserError, match="holds something else"):
+        hp.clean(shop, out=page.parent)
+    assert page.read_text() == "my own page"
+
+
+def test_what_is_left_out_on_request_is_not_counted_as_kept(shop):
+    found = replace(hp.clean(shop), outliers=np.array([0]))
+    counts = [len(found.kept(without)) for without in ((), ("outliers",))]
+    assert counts[0] == counts[1] + 1
+    assert f"worth keeping: {counts[1]} of" in "\n".join(found.summary(["outliers"]))
 
 
 def test_the_verb_says_what_it_found(shop, tmp_path, capsys):

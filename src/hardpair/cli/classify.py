@@ -31,7 +31,7 @@ class Classify:
         out: the predictions; EMB/predictions.csv when not given.
         head: folder of a head to use; nothing is fitted.
         save_to: folder to save the head in; EMB/head when not given.
-        finetune: train the encoder too. A fifth of the labels is held out to judge it beside the linear head, and the
+        finetune: train the encoder too. A fifth of the labels is held out to compare it with the linear head, and the
             one that is right more often is taken. The network is saved in the folder of the head, as an encoder that
             embed and export take.
         epochs: of fine-tuning; 0 chooses.

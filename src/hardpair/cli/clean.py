@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     from hardpair.embeddings.clean import PAGE, TABLE, clean
 
     found = clean(**options)
-    for line in found.summary():
+    for line in found.summary(options["without"]):
         print(printable(line))
     folder = options["out"] or options["embedding"]
     print(f"table: {folder / TABLE}\npage: {folder / PAGE}")

@@ -226,7 +226,7 @@ def _tuned(made: Predictions, taught: Labelled, folder: Path, here: Here, epochs
     embedding = made.embedding
     pictures = Pictures(embedding, root=here.images, data_root=here.data_root)
     tuner = Tuner(embedding, here.embedder(embedding), taught, pictures, epochs=epochs)
-    trial = tuner.judge()
+    trial = tuner.compare()
     if not trial.better:
         return replace(made, judgement=str(trial))
     tuned = tuner.save(folder, trial)

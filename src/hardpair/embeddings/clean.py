@@ -35,6 +35,7 @@ from hardpair.embeddings.keep_list import refuse_list, write_list
 from hardpair.embeddings.label_errors import LabelErrors, label_errors
 from hardpair.embeddings.neighbours import Bank
 from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.sheet import refuse_other_page
 from hardpair.errors import UserError
 from hardpair.machine import prepare_to_compute
 from hardpair.text import several
@@ -93,10 +94,13 @@ def _refuse(own: Embedding, other: Embedding | None, target: Path, keep_list: Fo
     """What cannot be done, before any work."""
     if other is not None:
         own.require_same_encoder(other)
+        if own.manifest["images_sha256"] == other.manifest["images_sha256"] and own.root == other.root:
+            raise UserError("against: has the same images; give an embedding of others, or leave it out")
     if target.exists() and not target.is_dir():
         raise UserError(f"{target}: is a file; give a folder")
     if target.is_dir():
         refuse_other(target / TABLE, COLUMNS)
+        refuse_other_page(target / PAGE)
     if keep_list is not None:
         refuse_list(Path(keep_list), own)
 
@@ -137,11 +141,11 @@ def look(
     found = _groups(images, certain, EXACT) + _groups(images, similar, SIMILAR)
     found.sort(key=lambda group: (not group.leak, group.kind == "similar", -group.score, group.rows[0]))
     scores = graph.outlier_scores()
-    judged = label_errors(own, graph, _numbers(certain, len(images))[: len(own)])
-    if isinstance(judged, str):
-        said.append(f"Labels were not judged: {judged}.")
-        judged = LabelErrors.none(len(own))
-    return Cleaned(images, tuple(found), outliers(scores), scores, judged, said)
+    checked = label_errors(own, graph, _numbers(certain, len(images))[: len(own)])
+    if isinstance(checked, str):
+        said.append(f"Labels were not checked: {checked}.")
+        checked = LabelErrors.none(len(own))
+    return Cleaned(images, tuple(found), outliers(scores), scores, checked, said)
 
 
 def _with_other(graph: Graph, own: Embedding, other: Embedding | None) -> Graph:

@@ -100,7 +100,7 @@ def _labels(found: Cleaned, rows: Sequence[int], pixels: dict[int, Pixels]) -> I
     cards = []
     for row in rows:
         better = own.classes[int(found.labels.suggested[row])]
-        notes = [f"labelled {own.label(row)}", f"rather {better}", f"score {found.labels.score[row]:.2f}"]
+        notes = [f"labelled {own.label(row)}", f"rather {better}", f"{100 * found.labels.score[row]:.2g} % probable"]
         cards.append(Card(pixels[row], own.files[row], notes))
     note = f"The {len(rows)} most doubtful of {len(found.labels.likely):,}, by classifiers that never saw these labels."
     yield Sheet("Likely label errors", cards, note=note)

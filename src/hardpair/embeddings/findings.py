@@ -125,10 +125,11 @@ class Cleaned:
         """Everything, as CSV."""
         return write_csv(target, COLUMNS, self._lines())
 
-    def summary(self) -> list[str]:
+    def summary(self, without: Sequence[str] = ()) -> list[str]:
         """A line for each kind, and the notes."""
         count = Counter(group.kind for group in self.groups)
-        out = self.left_out()
+        other = self.images.other
+        leaks = "leaks between splits" if other is None else f"leaks between splits or to {other.folder}"
         lines = [
             f"exact duplicates: {several(count['exact'], 'group')}",
             f"near duplicates: {several(count['near'], 'group')}",
@@ -136,10 +137,10 @@ class Cleaned:
         if count["similar"]:
             lines.append(f"similar by vectors alone: {several(count['similar'], 'group')}")
         lines += [
-            f"leaks between splits: {several(len(self.leaks), 'group')}",
+            f"{leaks}: {several(len(self.leaks), 'group')}",
             f"outliers: {several(len(self.outliers), 'image')}",
             f"likely label errors: {several(len(self.labels.likely), 'image')}",
-            f"worth keeping: {len(self.images.own) - len(out):,} of {several(len(self.images.own), 'image')}",
+            f"worth keeping: {len(self.kept(without)):,} of {several(len(self.images.own), 'image')}",
         ]
         return lines + self.notes
 

@@ -133,7 +133,7 @@ class HeldOut:
         return PENALTIES[best], temperature, probabilities
 
     def _temperatures(self, logits: Tensor, truth: Tensor, of_all: float) -> Tensor:
-        """(M, 1) for each fold the one that suits the other folds of its draw: a report must not judge its own fit."""
+        """(M, 1) for each fold the one that suits the other folds of its draw: no report measures its own fit."""
         if len(self.parts) == 1:
             return logits.new_full((len(logits), 1), of_all)  # one number, of many labels
         fold = torch.repeat_interleave(torch.tensor([len(held) for _, held in self.parts]))

@@ -19,7 +19,7 @@ from hardpair.embeddings.graph import Graph
 from hardpair.evaluate.logistic import predict, regression_path
 
 FOLDS = 5
-FEWEST = 5  # images of a class; smaller ones are not judged, and are nobody's better label
+FEWEST = 5  # images of a class; smaller ones are not checked, and are nobody's better label
 MOST = 20_000  # images that a regression learns from: more hardly change it, and cost time
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(0, -9, -1))  # of vectors whose numbers vary by 1
 UNUSUAL = 0.1  # of the mean probability that a class's images have of it
@@ -34,19 +34,19 @@ AT_ONCE = 8192  # rows
 class LabelErrors(NamedTuple):
     """What speaks for the label of each image."""
 
-    score: NDArray[np.float32]  # (N,) probability of its label; NaN where it was not judged
-    suggested: NDArray[np.int64]  # (N,) the likeliest other class; -1 where it was not judged
+    score: NDArray[np.float32]  # (N,) probability of its label; NaN where it was not checked
+    suggested: NDArray[np.int64]  # (N,) the likeliest other class; -1 where it was not checked
     likely: NDArray[np.int64]  # (K,) rows of likely errors, the likeliest first
 
     @staticmethod
     def none(count: int) -> "LabelErrors":
-        """Where labels cannot be judged."""
+        """Where labels cannot be checked."""
         nobody = np.zeros(0, np.int64)
         return LabelErrors(np.full(count, np.nan, np.float32), np.full(count, -1, np.int64), nobody)
 
 
 def label_errors(embedding: Embedding, graph: Graph, group: NDArray[np.int64], *, seed: int = 0) -> LabelErrors | str:
-    """Of all labelled images, or why they cannot be judged.
+    """Of all labelled images, or why they cannot be checked.
 
     Args:
         embedding: vectors and labels.
@@ -57,10 +57,10 @@ def label_errors(embedding: Embedding, graph: Graph, group: NDArray[np.int64], *
     count = np.bincount(embedding.labels[embedding.labels >= 0], minlength=len(embedding.classes))
     large = np.flatnonzero(count >= FEWEST)
     if len(large) < 2:
-        return "there are none" if not count.sum() else f"fewer than two classes have {FEWEST} images"
+        return "the images have none" if not count.sum() else f"fewer than two classes have {FEWEST} images"
     number = np.full(len(count) + 1, -1)
     number[large] = np.arange(len(large))
-    labels = number[embedding.labels]  # (N,) -1 for those that are not judged
+    labels = number[embedding.labels]  # (N,) -1 for those that are not checked
     found = LabelErrors.none(len(embedding))
     for rows, probabilities in out_of_sample(embedding, graph, labels, group, seed=seed):
         every = torch.arange(len(rows))
@@ -73,10 +73,10 @@ def label_errors(embedding: Embedding, graph: Graph, group: NDArray[np.int64], *
 
 def unusual(score: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows whose label is far less probable than the same label usually is, the least probable first."""
-    judged = np.flatnonzero(labels >= 0)
-    total = np.bincount(labels[judged], weights=score[judged])
-    usual = total / np.maximum(np.bincount(labels[judged]), 1)  # (C,)
-    rows = judged[score[judged] < UNUSUAL * usual[labels[judged]]]
+    checked = np.flatnonzero(labels >= 0)
+    total = np.bincount(labels[checked], weights=score[checked])
+    usual = total / np.maximum(np.bincount(labels[checked]), 1)  # (C,)
+    rows = checked[score[checked] < UNUSUAL * usual[labels[checked]]]
     return rows[np.argsort(score[rows], kind="stable")]
 
 

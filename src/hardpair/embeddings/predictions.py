@@ -117,6 +117,8 @@ class Predictions:
                 yield from report.lines()
         if self.judgement:
             yield self.judgement
+        if self.report is None and self.test is None:
+            yield "no labels to measure with, so how many are right is not known"
         sure, unsure = int((self.probabilities >= SURE).sum()), int((self.probabilities < UNSURE).sum())
         mean = float(self.probabilities.mean())
         shares = f"{SURE} or more for {sure:,}, below {UNSURE} for {unsure:,}, {mean:.2f} on average"

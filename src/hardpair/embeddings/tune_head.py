@@ -1,7 +1,7 @@
 """Fine-tuning the encoder together with a head, and whether that was better than the head alone.
 
 The classifier starts as the linear head, which keeps the first steps from undoing what the encoder knows. A fifth of
-the labels judges both: neither has seen it, and the learning rate is chosen on a part of the rest.
+the labels compares both: neither has seen it, and the learning rate is chosen on a part of the rest.
 """
 
 import json
@@ -99,14 +99,14 @@ class Tuner:
         self.images = Images(block, labels, classes, f"{len(block):,} labelled pictures")
         self.vectors: NDArray[Any] = np.asarray(embedding.vectors[self.labelled.rows], np.float32)
 
-    def judge(self) -> Trial:
+    def compare(self) -> Trial:
         """Fine-tuning and the linear head on labels that neither has seen."""
         labels = torch.from_numpy(self.labelled.labels)
         kept, held = hold_out(labels, share=HELD_SHARE, seed=SEED)
         if not len(held):
-            raise UserError("finetune: no class has two labels, so nothing can be held out to judge it by; label more")
+            raise UserError("finetune: no class has two labels, so nothing can be held out to measure it; label more")
         rate, temperature = self._choose(kept)
-        logits = self._logits(self._fit(kept, rate, "fine-tuning to judge it"), held)
+        logits = self._logits(self._fit(kept, rate, "fine-tuning to compare"), held)
         linear = torch.from_numpy(self._head(kept).logits(self.vectors[held.numpy()]))
         right, other = (values.argmax(1) == labels[held] for values in (logits, linear))
         share, predicted = (logits / temperature).softmax(1).max(dim=1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hardpair.embeddings.tuned_folder import NAME as FINETUNED
 from hardpair.errors import printable
 from hardpair.exporters.check import COUNT, Checked
 from hardpair.exporters.material import Made, Material, described, loading_from
@@ -32,6 +33,9 @@ def about(source: str, step: int) -> dict[str, Any]:
         name = source if source.startswith("timm:") else folder.name
         return {"sentence": f"Weights from {name}, not trained here", "recipe": {}, "scores": []}
     run = read_run(folder)
+    if run.recipe.get("name") == FINETUNED:
+        start = Path(str(run.recipe.get("from", "an unnamed encoder"))).name
+        return {"sentence": f"Fine-tuned with labels by hardpair classify, from {start}", "recipe": {}, "scores": []}
     scores = [score for score in run.scores if score.get("step", step) == step]
     rows = [list(row) for score in scores for row in table_rows(score)]
     names = {key: Path(str(run.recipe.get(key, ""))).name for key in ("data", "name")}

@@ -28,9 +28,10 @@ def write_torch(material: Material, folder: Path) -> Made:
         "mean": material.mean,
         "std": material.std,
     }
+    given = "logits" if material.head else "features"
     lines = (
         'import sys; sys.path.insert(0, "FOLDER")',
         "from model import load",
-        "model = load()  # features = model(model.prepare(picture)[None]), of a PIL image",
+        f"model = load()  # {given} = model(model.prepare(picture)[None]), of a PIL image",
     )
     return Made(config, lines, "normalised", files=(CODE,), head=tuple(head))
