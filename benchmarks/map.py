@@ -38,7 +38,8 @@ QUERIES = 2000  # images that trustworthiness is taken of
 POINTS, THUMBNAILS, PART = 100_000, 20_000, 20_000
 LOADS = 5
 CHROMIUM = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-quic"]
-FRAMES = """() => { window.frames_ = []; const next = now => { window.frames_.push(now); requestAnimationFrame(next); };
+FRAMES = """() => { window.frames_ = []; window.shown_ = [];
+  const next = now => { frames_.push(now); shown_.push(hardpairMap.thumbs().length); requestAnimationFrame(next); };
   requestAnimationFrame(next); }"""
 
 
@@ -180,7 +181,7 @@ def panning(chromium: Any, page: Path) -> dict[str, dict[str, float]]:
                 break
         tab.mouse.up()
         gaps = np.diff(tab.evaluate(f"frames_.slice({first})"))
-        thumbs = tab.evaluate("hardpairMap.thumbs().length")
+        thumbs = float(np.mean(tab.evaluate(f"shown_.slice({first})")))
         middle, slowest = (float(np.percentile(gaps, part)) for part in (50, 99))
         found[name] = {
             "frames_a_second": 1000 / float(gaps.mean()),
