@@ -8,8 +8,8 @@ speed: embedding a set whose pixels are there already, by turns with the bare fo
 of the same pixels in batches of 256. Ratios of seconds, and of the processor's seconds of the thread that computes
 (what else runs on the machine counts in the first only). Goal: the bare forward is at least .95 of it. And of JPEGs:
 the share of the time in which the encoder waits for pictures.
-kills: 20 × SIGKILL at random moments of real commands; the bytes at the end against those of an undisturbed command.
-Goal: the same (that a kill costs at most one part is counted in tests/embeddings/test_embed_faults.py).
+kills: 20 × SIGKILL of real commands at random moments after their work began; the bytes at the end against those of an
+undisturbed command. Goal: the same. (tests/embeddings/test_embed_faults.py counts that a kill costs at most one part.)
 memory: peak of the command with 10,000 and with 200,000 JPEGs in one folder. Goal: equal within 5 %.
 float16: of the ten nearest by float32, the share that is also among the ten nearest by float16: of images of the
 embedding itself, and of queries in float32, as a new picture is. Goal: at least .999.
@@ -114,11 +114,12 @@ def waiting(options: argparse.Namespace, embedder: Embedder) -> dict[str, float]
 
 
 def kills(options: argparse.Namespace, folder: Path) -> dict[str, object]:
-    """Real commands; each life gets a random time after its first part, or after the one it found."""
+    """Real commands; each life gets a random time from when its work begins."""
     words = [*COMMAND, str(options.encoder), str(options.images), "--threads", "1", "--out"]
     subprocess.run([*words, str(folder / "straight")], check=True, capture_output=True)
     out, chance, killed, whole = folder / "killed", random.Random(0), 0, []
     while killed < KILLS:
+        (out / parts.FOLDER / parts.LOCK).unlink(missing_ok=True)  # of the life before; a new one says that work begins
         life = subprocess.Popen([*words, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while life.poll() is None and not (out / parts.FOLDER / parts.LOCK).exists():
             time.sleep(0.01)

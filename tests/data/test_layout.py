@@ -30,7 +30,7 @@ def labels_of(listing: Listing) -> list[int]:
 def test_flat_folder_is_unlabelled_sorted_and_free_of_other_files(root: Path, touch: Touch) -> None:
     touch("c.PNG", "b.JpEg", "a.bmp", "d.webp", "notes.txt", "e.gif", ".hidden.jpg", ".git/f.jpg", "deep/er/g.jpg")
     listing = list_split(root, "train")
-    assert listing.names == ["a.bmp", "b.JpEg", "c.PNG", "d.webp", "deep/er/g.jpg"]
+    assert listing.names == ["a.bmp", "b.JpEg", "c.PNG", "d.webp", "deep/er/g.jpg", "e.gif"]
     assert listing.labels is None
     assert listing.classes == ()
 

@@ -191,7 +191,7 @@ def test_a_class_of_one_label_is_named(embedding: Embedding, tmp_path: Path, cap
     (tmp_path / "labels.csv").write_text("\n".join(["filename,label", *lines]))
     made = hp.classify(embedding, labels=tmp_path / "labels.csv")
     assert "odd one" in made.head.classes
-    assert any("1 class has one label each ('odd one')" in message for message in caplog.messages)
+    assert any("1 class has one label ('odd one')" in message for message in caplog.messages)
 
 
 def test_one_class_is_refused(embedding: Embedding, tmp_path: Path):
@@ -246,6 +246,8 @@ def test_new_pictures_are_embedded_by_the_encoder_of_the_head(finished_run: Path
     listed = hp.classify(tmp_path / "list.txt", head=tmp_path / "head", vectors=tmp_path / "kept", threads=1)
     assert set(listed.labels) == {"dark"}
     assert len(hp.open_embedding(tmp_path / "kept")) == 3
+    with pytest.raises(UserError, match=r"^pictures: 'nope' is unknown"):
+        hp.classify("nope", head=tmp_path / "head", threads=1)
 
 
 def test_fine_tuning_saves_an_encoder_and_a_head_where_it_is_better(
@@ -270,7 +272,9 @@ def test_fine_tuning_saves_an_encoder_and_a_head_where_it_is_better(
     assert hp.classify(tmp_path / "known", head=out, threads=1).labels == made.labels
     with pytest.raises(UserError, match="made these vectors"):
         hp.classify(made.embedding, **options)
+    coloured(tmp_path / "known", 31)  # one more, which was not embedded
     new = hp.classify(known, **{**options, "epochs": 2})  # in place of the first
+    assert new.files == tuple(known.files)
     assert load_head(out).require_fits(new.embedding) is None
     assert new.head.fingerprint != made.head.fingerprint
     card = (hp.export(out, to="torch", out=tmp_path / "export", head=out, threads=1).folder / "README.md").read_text()
@@ -291,6 +295,8 @@ def test_fine_tuning_without_pictures_or_second_labels_says_so(finished_run: Pat
     (tmp_path / "known").rename(tmp_path / "moved")
     with pytest.raises(UserError, match="--images"):
         hp.classify(known, **options)
+    with pytest.raises(UserError, match="images: there is no folder"):
+        hp.classify(known, images=tmp_path / "nowhere", **options)
     assert "held out" in hp.classify(known, images=tmp_path / "moved", epochs=1, **options).judgement
 
 

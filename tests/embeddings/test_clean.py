@@ -173,8 +173,11 @@ def test_doubtful_images_are_left_out_when_asked(tmp_path):
     assert len(few) >= 190
     label = next(row for row in table(embedding.folder) if row["filename"] == "5.png")
     assert (label["kind"], label["label"], label["suggested_label"]) == ("label", wrong[5], f"c{labels[5]}")
-    with pytest.raises(UserError, match="without"):
-        hp.clean(embedding, without=["everything"])
+    hp.clean(embedding, keep_list=tmp_path / "one.txt", without="outliers")  # one word is a word, not letters
+    assert (tmp_path / "one.txt").read_text().split() == [name for name in names if name != "7.png"]
+    for words in (["everything"], "everything"):
+        with pytest.raises(UserError, match=r"^without: must be outliers or labels, not 'everything'$"):
+            hp.clean(embedding, without=words)
 
 
 def test_ten_thousand_equal_images(tmp_path):

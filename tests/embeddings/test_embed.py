@@ -205,6 +205,9 @@ def spoil(encoder, tmp_path, change):
     shutil.copytree(encoder, tmp_path / "spoilt")
     tensors = load_file(encoder / "encoder.safetensors")
     save_file({name: change(name, value) for name, value in tensors.items()}, tmp_path / "spoilt/encoder.safetensors")
+    shape = json.loads((encoder / "encoder.json").read_text())
+    del shape["weights_sha256"]
+    (tmp_path / "spoilt/encoder.json").write_text(json.dumps(shape))
     return tmp_path / "spoilt"
 
 
@@ -229,6 +232,20 @@ def test_a_damaged_encoder_is_named(encoder, photos, tmp_path):
     with pytest.raises(UserError, match=r"encoder\.safetensors"):
         embed(spoilt, photos, tmp_path / "emb")
     assert not (tmp_path / "emb").exists()
+
+
+def test_a_size_that_the_encoder_cannot_take_is_refused_with_those_near_it(photos, tmp_path):
+    make_encoder(tmp_path / "vit", "test_vit", width=1, small_images=False)
+    for size, near in ((50, "48 px and 64 px"), (8, "16 px")):
+        words = f"^image_size: test_vit cannot take views of {size} px; sizes near it that work: {near}$"
+        with pytest.raises(UserError, match=words):
+            embed(tmp_path / "vit", photos, tmp_path / "emb", image_size=size)
+    assert len(embed(tmp_path / "vit", photos, tmp_path / "emb", image_size=48)) == len(NAMES)
+
+
+def test_an_encoder_that_is_not_there(photos, tmp_path):
+    with pytest.raises(UserError, match=r"^encoder: 'nope': no such file or run"):
+        embed("nope", photos, tmp_path / "emb")
 
 
 def test_two_processes_do_not_share_a_folder(encoder, photos, tmp_path):

@@ -1,6 +1,8 @@
 """What other programs read is what the embedding holds."""
 
 import csv
+import functools
+import hashlib
 import json
 import shutil
 import sys
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from make_embedding import blobs, make_embedding
 
+from hardpair.embeddings.embedding import open_embedding
 from hardpair.embeddings.formats import require_format, write_format
 from hardpair.errors import UserError
 
@@ -81,28 +84,62 @@ def test_what_is_not_installed_is_said_before_the_work(monkeypatch):
         require_format("parquet")
 
 
-@pytest.mark.parametrize("damage", ["count", "dtype", "encoder", "what", "images_sha256"])
-def test_a_manifest_that_cannot_be_is_refused(tmp_path, damage):
-    from hardpair.embeddings.embedding import open_embedding
+NEEDED = (
+    *("what", "version", "dtype", "encoder", "images", "vectors_sha256", "images_sha256"),
+    *(f"images.{name}" for name in ("count", "broken", "root", "source", "kind")),
+    *(f"encoder.{name}" for name in ("source", "fingerprint", "num_features", "settings", "square", "shown")),
+    *("encoder.settings.name", "encoder.precision"),
+)
+MISSING = object()
 
-    made = make_embedding(tmp_path, blobs(6, 2, 2)[0])
-    content = dict(made.manifest)
-    content[damage] = {"count": 6} if damage == "encoder" else "nonsense"
-    if damage == "count":
-        content["images"] = {**content["images"], "count": 7}
-    (tmp_path / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="embed the images again"):
-        open_embedding(tmp_path)
+
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("value", [MISSING, None, 7.5], ids=["missing", "null", "fraction"])
+def test_a_manifest_without_a_field_or_with_one_of_another_kind_is_refused(tmp_path, name, value):
+    refuses(tmp_path, name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("images.count", 7),
+        ("images.count", 0),
+        ("dtype", "float64"),
+        ("images_sha256", "0" * 64),
+        ("vectors_sha256", "0" * 64),
+        ("encoder.num_features", 3),
+        ("encoder.square", "y"),
+        ("encoder.square", True),
+        ("encoder.shown", 0),
+        ("encoder.precision", "y"),
+        ("encoder.settings", []),
+        ("encoder", []),
+        ("images", "y"),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_refused(tmp_path, name, value):
+    refuses(tmp_path, name, value)
+
+
+def refuses(folder, name, value):
+    """One line that says what to do, where one field of the manifest is another."""
+    make_embedding(folder, blobs(6, 2, 2)[0])
+    content = json.loads((folder / "manifest.json").read_text())
+    *outer, last = name.split(".")
+    part = functools.reduce(dict.__getitem__, outer, content)
+    del part[last]
+    if value is not MISSING:
+        part[last] = value
+    (folder / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="embed the images again") as caught:
+        open_embedding(folder)
+    assert str(caught.value).startswith(str(folder))
 
 
 @pytest.mark.parametrize(
     "line", [b"[]\n", b'"text"\n', b"{}\n", b'{"filename": "a"}\n', b"\xff\n", b"[" * 9999 + b"\n"]
 )
 def test_a_line_that_cannot_be_is_refused(tmp_path, line):
-    import hashlib
-
-    from hardpair.embeddings.embedding import open_embedding
-
     made = make_embedding(tmp_path, blobs(1, 2, 2)[0])
     (tmp_path / "images.jsonl").write_bytes(line)
     content = {**made.manifest, "images_sha256": hashlib.sha256(line).hexdigest()}

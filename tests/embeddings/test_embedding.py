@@ -29,6 +29,17 @@ def test_a_vector_that_is_not_finite_is_refused(tmp_path):
         make_embedding(tmp_path, vectors)
 
 
+@pytest.mark.parametrize("place", [100, -4], ids=["header", "last value"])
+def test_vectors_of_something_else_are_refused(tmp_path, place):
+    make_embedding(tmp_path, blobs(7, 4, 2)[0])
+    content = bytearray((tmp_path / "vectors.npy").read_bytes())
+    content[place] = ord("\t") if place > 0 else content[place] ^ 1  # both still read as an array of finite values
+    (tmp_path / "vectors.npy").write_bytes(content)
+    assert np.isfinite(np.load(tmp_path / "vectors.npy")).all()
+    with pytest.raises(UserError, match=r"vectors\.npy: .*by its hash.*embed the images again"):
+        open_embedding(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["vectors.npy", "images.jsonl", "manifest.json"])
 @pytest.mark.parametrize("there", ["nothing", "a pipe", "a folder"])
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path, name, there):

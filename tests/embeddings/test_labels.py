@@ -16,6 +16,15 @@ from hardpair.embeddings.labels import labels_from_folders, labels_from_table, r
 from hardpair.errors import UserError
 
 FILES = ["a.jpg", "sub/b.jpg", "c,d.jpg", "é.jpg", "bad\udcff.jpg"]
+LABELS = [
+    "",
+    "cat",
+    "dog, small",
+    'a "quoted" one',
+    "Ärger",
+    "न\u200dम",
+    "a\u00a0b",
+]  # of all scripts
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +76,16 @@ def test_tables_of_many_kinds_say_the_same(embedding: Embedding, tmp_path: Path,
         ("filename,label\nb.jpg,cat\nnone.jpg,dog\n", "its 2 files are not among.*did you mean sub/b.jpg"),
         ('filename,label\na.jpg,"cat\n', "no line of a CSV"),
         ("filename,label\na.jpg," + "x" * 200_000, "no line of a CSV"),
+        (
+            b"filename,label\na.jpg,cat\nsub/b.jpg,caf\xe9\n",
+            "line 3: the label is not UTF-8; save .* CSV UTF-8",
+        ),
+        ("filename,label\na.jpg,c\0t\n", r"line 2: the label holds a control character .*'\\x00'"),
+        ('filename,label\na.jpg,cat\nsub/b.jpg,"a\ndog"\n', r"line 4: the label holds .*line break \('\\n'\)"),
+        ('filename,label\na.jpg,"a\u2028dog"\n', "line 2: the label holds"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(embedding: Embedding, tmp_path: Path, content: str, words: str):
+def test_what_cannot_be_meant_is_one_line(embedding: Embedding, tmp_path: Path, content: str | bytes, words: str):
     with pytest.raises(UserError, match=words) as caught:
         labels_from_table(embedding, table(tmp_path, content)).require_two_classes()
     assert len(str(caught.value)) < 400
@@ -103,7 +119,7 @@ def test_classes_that_differ_in_case_are_pointed_out(
 
 @settings(max_examples=50)
 @given(
-    labels=st.lists(st.sampled_from(["", "cat", "dog, small", 'a "quoted" one', "Ärger"]), min_size=5, max_size=5),
+    labels=st.lists(st.sampled_from(LABELS), min_size=5, max_size=5),
     semicolons=st.booleans(),
     mark=st.booleans(),
 )

@@ -56,7 +56,31 @@ def test_alike_images_lie_together_and_in_one_cluster(tmp_path):
         assert rows == inside[np.argsort(-nearness, kind="stable")[:3]].tolist()
 
 
+def test_the_layout_says_how_far_it_is_and_stays_the_same(tmp_path, monkeypatch, capsys):
+    embedding = make_embedding(tmp_path, blobs(40, 4, 2)[0])
+    graph = neighbour_graph(embedding)
+    monkeypatch.setattr("hardpair.data.progress.QUIET_SECONDS", 0)
+    monkeypatch.setattr("hardpair.data.progress.LINE_SECONDS", 0)
+    points = lay_out(embedding, graph)
+    shares = [
+        int(share) for share in re.findall(r"^layout: (\d+)%  left \d+ s$", capsys.readouterr().err, re.MULTILINE)
+    ]
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+
+    import umap.umap_
+
+    own = umap.umap_.simplicial_set_embedding
+
+    def silent(*args, **options):
+        return own(*args, **{**options, "tqdm_kwds": None})
+
+    monkeypatch.setattr(umap.umap_, own.__name__, silent)
+    assert np.array_equal(points, lay_out(embedding, graph))
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Tensorflow not installed:ImportWarning")  # when it runs alone
 def test_as_trustworthy_as_umap_learn_itself(sample_embedding):
     from sklearn.manifold import trustworthiness
     from umap import UMAP
@@ -193,7 +217,7 @@ def test_a_sample_of_thumbnails_is_spread_and_holds_the_typical(tmp_path):
     assert sorted(choose(points[:40], 500, [1])) == list(range(40))
 
 
-def test_the_page_says_what_it_holds(tmp_path):
+def test_the_page_says_what_it_holds(tmp_path, caplog):
     names = [f"a/{row}.png" for row in range(20)]
     write_pictures(tmp_path / "photos", names[:15])
     embedding = make_embedding(
@@ -205,8 +229,11 @@ def test_the_page_says_what_it_holds(tmp_path):
     assert meta["count"] == 20
     assert meta["classes"] == ["x"]
     assert meta["thumbs"]["count"] == 15
-    assert "5 pictures could not be read" in meta["limits"]
-    few = hp.map(embedding, thumbnails=6, out=tmp_path / "few.html", images=tmp_path / "photos", threads=1)
+    assert "5 pictures could not be read." in meta["limits"]
+    photos = tmp_path / "photos"
+    where = f"say with --images where those of {photos} are now"
+    assert caplog.messages == [f"{page}: 5 of its 20 pictures could not be read; {where}"]
+    few = hp.map(embedding, thumbnails=6, out=tmp_path / "few.html", images=photos, threads=1)
     assert page_json(few, "meta")["thumbs"]["count"] <= 6
     assert "of 20, spread" in page_json(few, "meta")["limits"]
     none = hp.map(str(embedding.folder), thumbnails=0, out=tmp_path / "none.htm")

@@ -1,6 +1,8 @@
 """What is found is what a slow search from the definition finds, whatever the query is."""
 
 import csv
+import json
+import os
 import shutil
 from pathlib import Path
 
@@ -90,13 +92,16 @@ def test_a_picture_from_elsewhere_finds_its_copy(album, tmp_path):
     assert found.similarity[0, 0] == pytest.approx(1, abs=1e-5)
 
 
-def test_a_picture_of_the_embedding_by_its_path_is_that_image(album, monkeypatch):
+def test_a_picture_of_the_embedding_by_its_path_is_that_image(album, tmp_path, monkeypatch):
     monkeypatch.chdir(album.root)
     for query in (album.root / "dogs/4.png", "dogs/4.png", "./dogs/../dogs/4.png"):
         found = hp.search(album, query, k=20, encoder="/not/needed")
         assert found.queries == ("dogs/4.png",)
         assert found.rows.shape == (1, 11)
         assert album.files.index("dogs/4.png") not in found.rows
+    shutil.copytree(album.root, tmp_path / "moved")
+    query = tmp_path / "moved/dogs/4.png"
+    assert hp.search(album, query, images=os.path.relpath(tmp_path / "moved")).queries == ("dogs/4.png",)
 
 
 def test_a_folder_of_pictures_with_a_broken_one(album, tmp_path):
@@ -147,7 +152,9 @@ def test_copies_beyond_number_do_not_bring_the_query_back(tmp_path):
     made = make_embedding(tmp_path, np.ones((30, 4)))
     found = hp.search(made, "000029.png", k=5)
     assert len(set(found.rows[0].tolist()) - {29}) == 5
-    assert hp.search(make_embedding(tmp_path / "one", np.ones((1, 4))), "000000.png").rows.shape == (1, 0)
+    alone = hp.search(make_embedding(tmp_path / "one", np.ones((1, 4))), "000000.png")
+    assert alone.rows.shape == (1, 0)
+    assert "no other image" in "".join(alone.table())
 
 
 def test_table_and_page_survive_any_name(tmp_path):
@@ -166,6 +173,34 @@ def test_table_and_page_survive_any_name(tmp_path):
     assert all(line.isprintable() for line in found.table())
 
 
+def test_pictures_that_are_gone_are_counted(album, tmp_path, caplog):
+    """Those found and the queries, be they of this embedding or of another."""
+    names = ["a.png", "b.png", "c.png"]
+    other = make_embedding(tmp_path / "other", album.vectors[:3] + 0.1, files=names, encoder=album.encoder)
+    page = tmp_path / "page.html"
+    hp.search(album, "cats/3.png", k=4, page=page, images=write_pictures(tmp_path / "now", ["cats/3.png"]))
+    [said] = caplog.messages
+    assert f"page.html: 4 of its 5 pictures could not be read; say with --images where those of {tmp_path}" in said
+    assert page.read_text().count("<img") == 1
+    caplog.clear()
+    hp.search(album, other.folder, k=1, page=page)
+    assert caplog.messages == [f"{page}: 3 of its 3 queries are pictures that could not be read"]
+
+
+def test_a_set_that_is_gone_is_missed_on_the_page_only(album, tmp_path, caplog):
+    made = make_embedding(tmp_path / "emb", album.vectors + 0.1, encoder=album.encoder)
+    made.manifest["images"].update(kind="pixels", source="cifar10")
+    (tmp_path / "none/cifar-10-batches-bin").mkdir(parents=True)
+    assert hp.search(made, "000003.png", k=4).rows.shape == (1, 4)
+    assert caplog.messages == []
+    hp.search(made, "000003.png", k=4, page=tmp_path / "page.html", data_root=tmp_path / "none")
+    assert f"5 of its 5 pictures could not be read; {tmp_path / 'none'}" in caplog.messages[0]
+    caplog.clear()
+    (tmp_path / "emb/manifest.json").write_text(json.dumps(made.manifest))
+    hp.search(album, made.folder, k=1, page=tmp_path / "page.html", data_root=tmp_path / "none")
+    assert caplog.messages == [f"{tmp_path / 'page.html'}: 12 of its 12 queries are pictures that could not be read"]
+
+
 @pytest.mark.parametrize("option", [{"csv": "found.csv"}, {"page": "found.html"}, {"csv": "found.txt"}])
 def test_a_file_of_another_kind_is_not_overwritten(tmp_path, option):
     made = make_embedding(tmp_path, blobs(9, 4, 2)[0])
@@ -178,7 +213,8 @@ def test_a_file_of_another_kind_is_not_overwritten(tmp_path, option):
 
 def test_mistakes_are_named(tmp_path):
     made = make_embedding(tmp_path / "emb", blobs(9, 4, 2)[0])
-    for options, word in (({"k": 0}, "k:"), ({"csv": tmp_path / "none/x.csv"}, "none")):
+    mistakes = (({"k": 0}, "k:"), ({"csv": tmp_path / "none/x.csv"}, "none"), ({"images": "none"}, "no folder none"))
+    for options, word in mistakes:
         with pytest.raises(UserError, match=word):
             hp.search(made, "000001.png", **options)
     with pytest.raises(UserError, match="queries"):

@@ -208,6 +208,7 @@ def test_mistakes_are_named(tmp_path):
         ({"labels": all_of_it}, "all 9 images"),
         ({"labels": write_labels(tmp_path / "other.csv", ["no.png"], "a")}, r"other\.csv"),
         ({"out": tmp_path / "x.txt"}, r"\.csv"),
+        ({"images": tmp_path / "none"}, "images: there is no folder .*none"),
         ({"out": all_of_it}, r"all\.csv"),
     ):
         with pytest.raises(UserError, match=word):
@@ -227,6 +228,19 @@ def test_the_command_goes_on_where_labels_were_filled_in(tmp_path, capsys):
     assert len(set(rows)) == 8
     assert set(rows) <= set(made.files)
     assert second.with_suffix(".html").exists()
+
+
+def test_the_command_says_why_few_are_chosen(tmp_path, capsys):
+    vectors = np.repeat(blobs(4, 4, 2)[0], 10, axis=0)
+    made = make_embedding(tmp_path, vectors, sha256=[str(row // 10) for row in range(40)])
+    command.main([str(tmp_path), "--count", "8"])
+    assert "4 images of 40 chosen (typical)\nall others are copies of these\n" in capsys.readouterr().out
+    table = write_labels(tmp_path / "l.csv", made.files[:1], "a")
+    command.main([str(tmp_path), "--count", "8", "--labels", str(table)])
+    assert "3 images of 39 chosen" in (out := capsys.readouterr().out)
+    assert "copies of these or of labelled ones" in out
+    command.main([str(tmp_path), "--count", "3"])
+    assert "copies" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("save", ["\ufeff{}", "{}"], ids=["a mark", "semicolons"])

@@ -88,6 +88,12 @@ def test_the_printed_commands_run_and_give_the_same_scores(resnet, vit, options)
     assert list(Path("runs").iterdir()) == [run]
 
 
+def test_a_size_that_the_encoder_cannot_take_is_refused(vit):
+    run = hp.open_run(vit, data=DATA, encoder="test_vit", image_size=32)
+    with pytest.raises(UserError, match=r"^image_size: test_vit cannot take views of 40 px.* 32 px and 48 px$"):
+        run.evaluate("knn", image_size=40)
+
+
 def test_files_without_a_suffix_are_files(finished_run, tmp_path):
     file = save(hp.load_encoder(finished_run).trunk.state_dict(), tmp_path / "checkpoint")
     assert hp.open_run(file, data=DATA, image_size=8).folder.name.startswith("checkpoint-")
@@ -114,7 +120,7 @@ def test_runs_and_files_are_told_apart(vit, source, expected):
     [
         ("vit.pt", "data: vit.pt is no run with images of its own; give labelled images with --data FOLDER"),
         ("timm:test_vit", "data: timm:test_vit is no run"),
-        ("vit.pt --data sample:300", "does not show what encoder it belongs to; name it with --encoder"),
+        ("vit.pt --data sample:300", "it belongs to; say so with --name (of evaluate: --encoder)"),
         ("vit.pt --data sample:300 --encoder test_vitt", "did you mean test_vit"),
         ("vit.pt --data sample:300 --encoder resnet18", "0 of 100 tensors match"),
         ("nothing.pt --data sample:300", "nothing.pt"),

@@ -289,6 +289,19 @@ class TestReadAgain:
         assert "| method | hnpm |" in recipe
         assert recipe in (second.folder / "README.md").read_text()
 
+    def test_a_head_that_is_left_out_is_said_so(self, tmp_path, caplog):
+        run = make_run(tmp_path / "run", "resnet10", width=0.125)
+        make_head(tmp_path / "head", hp.load_encoder(run), NAMES)
+        first = hp.export(run, to="torch", out=tmp_path / "first", head=tmp_path / "head", threads=1)
+        again = hp.export(first, to="torch", out=tmp_path / "again", head=tmp_path / "head", threads=1)
+        plain = hp.export(run, to="torch", out=tmp_path / "plain", threads=1)
+        hp.export(plain, to="torch", out=tmp_path / "still plain", threads=1)
+        assert caplog.messages == []
+        hp.export(again, to="torch", out=tmp_path / "bare", threads=1)
+        assert [message.partition(": ")[2] for message in caplog.messages] == [
+            "its head is left out, so that the new export gives features; --head gives it one"
+        ]
+
     def test_vectors_are_the_same_bits(self, tmp_path, finished_run):
         made = hp.export(finished_run, to="torch", out=tmp_path / "out", threads=1)
         vectors = [

@@ -120,6 +120,13 @@ def test_saved_encoder_comes_back_whole(tmp_path, caplog, form):
     assert json.loads((tmp_path / "encoder.json").read_text())["step"] == 3
 
 
+def test_images_smaller_than_a_patch_are_refused():
+    encoder = build_encoder("resnet10", width=1 / 8, patch=16)
+    encoder.require_sizes({16, 40})
+    with pytest.raises(UserError, match=r"^image_size: 15 px are less than a patch of this encoder; give 16"):
+        encoder.require_sizes({15, 40})
+
+
 @pytest.mark.parametrize("damage", ["missing", "extra", "shape", "renamed"])
 def test_partial_match_is_refused(tmp_path, damage):
     save_encoder(build_encoder("resnet10", width=1 / 8), tmp_path, step=0)

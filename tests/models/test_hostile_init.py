@@ -11,7 +11,7 @@ from torch import nn
 
 from hardpair import build_encoder, load_encoder
 from hardpair.errors import UserError
-from hardpair.models import load_elsewhere, read_shape, read_weights
+from hardpair.models import load_elsewhere, load_weights, read_shape, read_weights
 
 
 def refused(source, *more):
@@ -19,7 +19,7 @@ def refused(source, *more):
     with within(20), pytest.raises(UserError) as caught:
         load_elsewhere(str(source), *more)
     message = str(caught.value)
-    assert message.startswith("init: ")
+    assert message.startswith("encoder: ")
     assert message.isprintable()
     assert len(message) < 600
     return message
@@ -142,10 +142,12 @@ def test_position_embeddings_that_are_no_square(tmp_path, tokens):
 
 def test_weights_of_another_encoder(tmp_path):
     torch.save(build_encoder("resnet10", width=1 / 8).trunk.state_dict(), tmp_path / "weights.pt")
-    assert "choose the --encoder" in refused(tmp_path / "weights.pt", "resnet50")
-    assert "choose the --encoder" in refused(tmp_path / "weights.pt", "test_vit", 32)
+    assert "made for with --name" in refused(tmp_path / "weights.pt", "resnet50")
+    assert "made for with --name" in refused(tmp_path / "weights.pt", "test_vit", 32)
+    with pytest.raises(UserError, match=r"^init: .*choose the --encoder .*--init-may-miss$"):
+        load_weights(build_encoder("test_vit", image_size=32), read_weights(str(tmp_path / "weights.pt")))
     torch.save(vit_state(), tmp_path / "weights.pt")
-    with pytest.raises(UserError, match=r"^encoder: .*weights\.pt does not show what encoder.*--encoder$"):
+    with pytest.raises(UserError, match=r"^encoder: .*weights\.pt does not show what encoder.*--name"):
         load_elsewhere(str(tmp_path / "weights.pt"))
     with pytest.raises(UserError, match=r"^encoder: .*did you mean test_vit"):
         load_elsewhere(str(tmp_path / "weights.pt"), "testvit")

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from hardpair import build_encoder, load_encoder
 from hardpair.errors import UserError
-from hardpair.models import load_head_layer, mlp, save_encoder, save_head_layer
+from hardpair.files import write_atomically
+from hardpair.models import Encoder, fingerprint, load_head_layer, mlp, save_encoder, save_head_layer
+from hardpair.models import saved as saved_module
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,50 @@ def refused(run: Path, file: str) -> str:
 def test_the_untouched_run_loads(run: Path) -> None:
     assert load_encoder(run).step == 3
     assert load_head_layer(run, inputs=32)[0].weight.shape == (8, 32)
+
+
+def test_a_flipped_bit_is_noticed_by_the_hash_which_older_runs_lack(run: Path) -> None:
+    content = bytearray((run / "encoder.safetensors").read_bytes())
+    content[-1] ^= 1
+    (run / "encoder.safetensors").write_bytes(content)
+    assert "is not what was written, by its hash; restore it or train again" in refused(run, "encoder.safetensors")
+    (run / "encoder.json").write_text(json.dumps(SHAPE))
+    assert load_encoder(run).step == 3
+
+
+def other() -> Encoder:
+    return build_encoder("resnet10", width=1 / 16, small_images=True)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_kill_between_writes_leaves_an_encoder_that_loads(run: Path, monkeypatch: pytest.MonkeyPatch, writes: int):
+    done: list[Path] = []
+
+    def dying(target: Path, content: bytes) -> None:
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(target)
+        write_atomically(target, content)
+
+    monkeypatch.setattr(saved_module, "write_atomically", dying)
+    encoder, before = other(), load_encoder(run)
+    with pytest.raises(KeyboardInterrupt):
+        save_encoder(encoder, run, step=4)
+    assert fingerprint(load_encoder(run)) == fingerprint(before if writes < 2 else encoder)
+
+
+def test_training_may_save_while_an_encoder_is_loaded(run: Path, monkeypatch: pytest.MonkeyPatch):
+    before, encoder = load_encoder(run), other()
+
+    def slow(name: str, **settings: Any) -> Encoder:
+        if encoder.step == 0:
+            encoder.step = 4
+            save_encoder(encoder, run, step=4)
+        return build_encoder(name, **settings)
+
+    monkeypatch.setattr(saved_module, "build_encoder", slow)
+    assert fingerprint(load_encoder(run)) == fingerprint(before)
+    assert fingerprint(load_encoder(run)) == fingerprint(encoder)
 
 
 @pytest.mark.parametrize("file", ["encoder.safetensors", "head_layer.safetensors", "encoder.json"])
@@ -140,6 +187,7 @@ SHAPE = {"name": "resnet10", "width": 0.0625, "small_images": True, "step": 3}
         ({**SHAPE, "_target_": "os.system"}, "'_target_' cannot be"),
         ({**SHAPE, "width": "4"}, "'width' cannot be '4'"),
         ({**SHAPE, "patch": 1.5}, "'patch' cannot be 1.5"),
+        ({**SHAPE, "weights_sha256": 7}, "weights_sha256 cannot be 7"),
         ({"width": 1.0, "step": 3}, "'name'"),
         ({"name": "resnet10"}, "'step'"),
     ],

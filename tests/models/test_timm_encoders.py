@@ -184,7 +184,7 @@ def test_view_sizes(name, built, sizes, refused, working):
     with pytest.raises(UserError, match=f"^image_size: {name} cannot take views of {refused} px") as caught:
         require_view_sizes(name, built, sizes)
     assert working in str(caught.value)
-    for side in map(int, re.findall(r"(\d+) px(?= and| \()", str(caught.value))):
+    for side in map(int, re.findall(r"(\d+) px(?= and|$)", str(caught.value))):
         assert (
             build_encoder(name, image_size=side if {built} == sizes else built)(torch.randn(2, 3, side, side)).ndim == 2
         )

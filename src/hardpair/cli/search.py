@@ -32,6 +32,7 @@ class Search:
         out: the page; EMB/search.html when not given.
         encoder: where the encoder of EMB is now, if it was moved.
         images: where the pictures of EMB are now, if they were moved.
+        data_root: where downloaded sets are kept.
         device: for the encoder: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
     """
@@ -44,6 +45,7 @@ class Search:
     out: Path | None = None
     encoder: str | None = None
     images: Path | None = None
+    data_root: Path = Path("data")
     device: str = "auto"
     threads: int = 0
 

@@ -56,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     chosen = select(**options, out=out, page=page)
     known = f", beside {several(chosen.labelled, 'label')}" if chosen.labelled else ""
     print(f"{several(len(chosen.choices), 'image')} of {chosen.among:,} chosen ({chosen.by}){known}")
+    if chosen.copies and chosen.copies == chosen.among - len(chosen.choices):
+        print("all others are copies of these" + (" or of labelled ones" if known else ""))
     print(f"page: {page}")
     print(f"fill in the column label of {out}, then: hardpair classify {options['embedding']} --labels {out}")
     return 0

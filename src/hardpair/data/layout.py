@@ -1,6 +1,7 @@
 """What ``--data`` may be; which files of a folder make up a split, and what class each belongs to."""
 
 import difflib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hardpair import distributed
 from hardpair.data.images import Split
 from hardpair.data.names import Names
 from hardpair.data.subsets import hold_out
 from hardpair.data.tree import Tree, open_tree
 from hardpair.errors import UserError, printable, shown
+from hardpair.text import several
 
 NAMES = ("sample", "cifar10")  # sets that are no folder
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 HELD_SHARE = 0.2  # of a folder that brings no test split of its own
 NEEDED = "a test split needs folders train/ and test/, or one sub-folder for each of at least two classes"
+log = logging.getLogger("hardpair")
 
 
 class NoTestSplitError(UserError):
@@ -56,13 +60,16 @@ def list_whole(path: Path) -> tuple[Path, list[tuple[str, Listing]]]:
     """The folder, and all its files by the name of their split, "" where there are none; nothing is held out."""
     tree = open_tree(path)
     folders = tree.folders()
-    if not _has_splits(folders):
-        return tree.root, [("", _label(tree, tree.root))]
-    train = _label(tree, folders["train"])
-    tests = [name for name in TEST_FOLDERS if name in folders]
-    return tree.root, [("train", train)] + [
-        (name, _label(tree, folders[name], classes=train.classes)) for name in tests
-    ]
+    if _has_splits(folders):
+        train = _label(tree, folders["train"])
+        tests = [name for name in TEST_FOLDERS if name in folders]
+        found = [("train", train)] + [(name, _label(tree, folders[name], classes=train.classes)) for name in tests]
+    else:
+        found = [("", _label(tree, tree.root))]
+    if tree.unread and distributed.is_main():
+        what = ", ".join(several(count, f"{ending} file") for ending, count in sorted(tree.unread.items()))
+        log.info("%s: %s left out; JPEG, PNG, WebP, BMP and GIF are read", path, what)
+    return tree.root, found
 
 
 def _has_splits(folders: Mapping[str, Path]) -> bool:
@@ -126,8 +133,8 @@ def _divide(whole: Listing, split: Split) -> Listing:
     return Listing(whole.root, names, whole.labels[rows], whole.classes, notice)
 
 
-def as_folder(data: str) -> Path:
-    """The folder that is meant; a word that is neither a path nor a name is refused.
+def as_folder(data: str, *, field: str = "data") -> Path:
+    """The folder that is meant; a word that is neither a path nor a name is refused, by the name of its field.
 
     Recipes come from strangers too, and may name anything.
     """
@@ -135,13 +142,13 @@ def as_folder(data: str) -> Path:
         near = difflib.get_close_matches(data[:100].lower(), NAMES, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
         choices = f"{', '.join(NAMES)} or the path of a folder of images, or of a list of files"
-        raise UserError(f"data: {shown(data)} is unknown; {hint}give {choices}")
+        raise UserError(f"{field}: {shown(data)} is unknown; {hint}give {choices}")
     try:
         path = Path(data).expanduser()
         path.exists()
     except (OSError, RuntimeError) as error:  # too long; the home of nobody
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"data: {shown(data)} cannot be the path of a folder ({reason})") from error
+        raise UserError(f"{field}: {shown(data)} cannot be the path of a folder ({reason})") from error
     return path
 
 

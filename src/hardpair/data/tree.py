@@ -3,13 +3,15 @@
 import itertools
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from hardpair.data.names import Names
 from hardpair.errors import UserError, shown
 
-EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp")
+EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif")
+UNREAD = (".tif", ".tiff", ".heic", ".avif")  # pictures too, of kinds that nothing here reads
 LISTS = (".txt", ".lst", ".list")  # files that hold names of images, one per line
 MOST_BYTES = 1 << 32  # of such a list
 LONGEST_NAME = 4096  # bytes; systems allow a path no more
@@ -19,6 +21,9 @@ class Tree(ABC):
     """Image files below one folder."""
 
     root: Path
+
+    def __init__(self) -> None:
+        self.unread = Counter[str]()  # files beside those found that end like pictures of other kinds
 
     @abstractmethod
     def folders(self) -> dict[str, Path]:
@@ -45,6 +50,7 @@ class FolderTree(Tree):
     """All files with the name of an image; hidden ones are left out, links followed once."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self.root = root
 
     def folders(self) -> dict[str, Path]:
@@ -67,6 +73,8 @@ class FolderTree(Tree):
             seen.add(real)
             prefix = _prefix(inner, folder)
             names += [prefix + name for name in files if name.lower().endswith(EXTENSIONS) and name[0] != "."]
+            others = [name for name in files if name.lower().endswith(UNREAD) and name[0] != "."]
+            self.unread.update(Path(name).suffix.lower() for name in others)
         if not names:
             raise UserError(f"{folder}: holds no images ({', '.join(EXTENSIONS)})")
         names.sort()
@@ -89,6 +97,7 @@ class ListTree(Tree):
     """
 
     def __init__(self, file: Path) -> None:
+        super().__init__()
         self.file = file
         paths = sorted({path for _, path in self._lines()})
         if not paths:

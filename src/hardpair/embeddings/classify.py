@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpair.data.layout import NAMES
 from hardpair.embeddings.csv_files import refuse_other
 from hardpair.embeddings.embed import embed_source
 from hardpair.embeddings.embedder import Embedder, embedder_of
@@ -21,10 +20,10 @@ from hardpair.embeddings.head import LinearHead, load_head, refuse_other_head, s
 from hardpair.embeddings.head_report import Report, report_of
 from hardpair.embeddings.labels import Labelled, labels_from_folders, labels_from_table
 from hardpair.embeddings.parts import BEGUN, FOLDER
-from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.pictures import Pictures, moved_to
 from hardpair.embeddings.predictions import COLUMNS, Predictions, predict_all
 from hardpair.embeddings.sheet import refuse_other_page
-from hardpair.embeddings.source import open_source
+from hardpair.embeddings.source import open_again, open_source
 from hardpair.embeddings.taught import remember, taught_rows
 from hardpair.embeddings.tune_head import Tuner
 from hardpair.embeddings.tuned_folder import VECTORS, forget_network, refuse_other_encoder
@@ -78,8 +77,8 @@ def classify(
         device: for the encoder: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
     """
-    places = [None if place is None else Path(place) for place in (csv, page, save_to, images)]
-    csv_file, page_file, folder, root = places
+    csv_file, page_file, folder = [None if place is None else Path(place) for place in (csv, page, save_to)]
+    root = moved_to(images)
     if finetune and (folder is None or head is not None):
         raise UserError(
             "finetune: " + ("say where to save the network" if head is None else "needs labels, not a head")
@@ -116,17 +115,14 @@ class Here:
         return embedder_of(known, device=pick_device(self.device), source=self.encoder)
 
     def embed(self, embedder: Embedder, pictures: str, out: Path) -> Embedding:
-        """Vectors of pictures."""
-        source = open_source(pictures, size=embedder.square, least=embedder.shown, data_root=self.data_root)
+        """Vectors of new pictures."""
+        square, least = embedder.square, embedder.shown
+        source = open_source(pictures, size=square, least=least, data_root=self.data_root, field="pictures")
         return embed_source(embedder, source, out)
 
-    def source(self, embedding: Embedding) -> str:
-        """What to embed to embed the same pictures again."""
-        if self.images is not None:
-            return str(self.images)
-        source: str = embedding.manifest["images"]["source"]
-        named = source.partition(":")[0] in NAMES or Path(source).is_file()
-        return source if named else str(embedding.root)
+    def embed_again(self, embedder: Embedder, embedding: Embedding, out: Path) -> Embedding:
+        """Other vectors of the same pictures."""
+        return embed_source(embedder, open_again(embedding, root=self.images, data_root=self.data_root), out)
 
 
 def _refuse_others(csv: Path | None, page: Path | None, folder: Path | None) -> None:
@@ -185,11 +181,11 @@ def _warn_of_single_labels(taught: Labelled) -> None:
     if not single:
         return
     names = ", ".join(single[:NAMED]) + (" …" if len(single) > NAMED else "")
-    have = "1 class has" if len(single) == 1 else f"{len(single):,} classes have"
+    have = "1 class has one label" if len(single) == 1 else f"{len(single):,} classes have one label each"
     what = "learned, but nothing measures how well; label two or more of each"
     if len(single) == len(taught.classes):
         what = "learned, but neither strength nor probabilities could be tuned; label two or more of each"
-    log.warning("%s: %s one label each (%s): %s", taught.source, have, names, what)
+    log.warning("%s: %s (%s): %s", taught.source, have, names, what)
 
 
 def _measure(made: Predictions, taught: Labelled | None = None) -> Predictions:
@@ -230,7 +226,7 @@ def _tuned(made: Predictions, taught: Labelled, folder: Path, here: Here, epochs
     if not trial.better:
         return replace(made, judgement=str(trial))
     tuned = tuner.save(folder, trial)
-    again = here.embed(tuned.embedder, here.source(embedding), folder / VECTORS)
+    again = here.embed_again(tuned.embedder, embedding, folder / VECTORS)
     rows = again.rows_of(embedding.files)
     given = np.full(len(again), -1, dtype=np.int64)
     for name, label in zip(embedding.files, made.given.tolist(), strict=True):

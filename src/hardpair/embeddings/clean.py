@@ -34,9 +34,9 @@ from hardpair.embeddings.graph import Graph, neighbour_graph
 from hardpair.embeddings.keep_list import refuse_list, write_list
 from hardpair.embeddings.label_errors import LabelErrors, label_errors
 from hardpair.embeddings.neighbours import Bank
-from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.pictures import Pictures, moved_to
 from hardpair.embeddings.sheet import refuse_other_page
-from hardpair.errors import UserError
+from hardpair.errors import UserError, shown
 from hardpair.machine import prepare_to_compute
 from hardpair.text import several
 
@@ -53,7 +53,7 @@ def clean(
     *,
     against: Folder | Embedding | None = None,
     keep_list: Folder | None = None,
-    without: Sequence[Doubtful] = (),
+    without: Doubtful | Sequence[Doubtful] = (),
     out: Folder | None = None,
     images: Folder | None = None,
     data_root: Folder = "data",
@@ -76,8 +76,9 @@ def clean(
     own = embedding if isinstance(embedding, Embedding) else open_embedding(os.fspath(embedding))
     other = against if against is None or isinstance(against, Embedding) else open_embedding(os.fspath(against))
     target = Path(own.folder if out is None else out)
-    if unknown := [word for word in without if word not in ("outliers", "labels")]:
-        raise UserError(f"without: must be outliers or labels, not {unknown[0]}")
+    words = (without,) if isinstance(without, str) else without
+    if unknown := [word for word in words if word not in ("outliers", "labels")]:
+        raise UserError(f"without: must be outliers or labels, not {shown(unknown[0])}")
     _refuse(own, other, target, keep_list)
     prepare_to_compute(threads)
     pictures, why = _open_pictures(own, other, images, Path(data_root))
@@ -86,7 +87,7 @@ def clean(
     found.write_table(target / TABLE)
     write_page(target / PAGE, found, pictures)
     if keep_list is not None:
-        found.notes.extend(write_list(Path(keep_list), found.kept(without), pictures[0]))
+        found.notes.extend(write_list(Path(keep_list), found.kept(words), pictures[0]))
     return found
 
 
@@ -109,9 +110,7 @@ def _open_pictures(
     own: Embedding, other: Embedding | None, images: Folder | None, data_root: Path
 ) -> tuple[list[Pictures], list[str]]:
     """Of one embedding or two; none, and why, where a set is not there any more."""
-    root = None if images is None else Path(images)
-    if root is not None and not root.is_dir():
-        raise UserError(f"images: there is no folder {root}")
+    root = moved_to(images)
     try:
         pictures = [Pictures(own, root=root, data_root=data_root)]
         return pictures + ([Pictures(other, data_root=data_root)] if other is not None else []), []

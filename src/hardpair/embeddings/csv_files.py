@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from hardpair.errors import UserError
 from hardpair.files import replacing
@@ -15,10 +16,20 @@ def write_csv(target: Path, header: Sequence[str], rows: Iterable[Sequence[objec
         replacing(target) as temporary,
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(_Lines(file))
         writer.writerow(header)
         writer.writerows(rows)
     return target
+
+
+class _Lines:
+    """Lines of a csv.writer whose rows end in CR and LF: before Python 3.13 it quotes no other ends within cells."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, row: str) -> int:
+        return self.file.write(row.removesuffix("\r\n") + "\n")
 
 
 def refuse_other(target: Path, header: Sequence[str]) -> None:

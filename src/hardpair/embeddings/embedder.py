@@ -95,6 +95,7 @@ def open_embedder(
         encoder = load_elsewhere(source, name, image_size or 0)
         square = size = encoder.settings.get("image_size", SMALL if encoder.settings.get("small_images") else LARGE)
     if image_size is not None:
+        encoder.require_sizes({image_size})
         size = image_size
         square = size if encoder.settings.get("small_images") else max(size, square)
     encoder.precision = precision

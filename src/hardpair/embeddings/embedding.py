@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,6 +21,7 @@ from hardpair.data.images import map_file
 from hardpair.data.names import Names, Repeated
 from hardpair.errors import UserError, printable, shown
 from hardpair.files import parse_json, read_json
+from hardpair.precision import Precision
 
 VECTORS, IMAGES, MANIFEST, BROKEN = "vectors.npy", "images.jsonl", "manifest.json", "broken.txt"
 WHAT, VERSION = "embedding by hardpair", 1
@@ -29,6 +30,18 @@ AT_ONCE = 65_536  # rows looked at at a time
 AGAIN = "embed the images again"
 DTYPES = ("float32", "float16")
 NO_LABEL = "\0"  # no name of a folder has a zero byte
+HASHES = {"vectors_sha256": str, "images_sha256": str}
+PICTURES = {"source": str, "root": str, "kind": str, "count": int, "broken": int}
+ENCODER = {
+    "source": str,
+    "fingerprint": str,
+    "num_features": int,
+    "settings": dict,
+    "square": int,
+    "shown": int,
+    "precision": str,
+}
+"""What a manifest says of its files, of the pictures and, as a head does, of the encoder."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +103,7 @@ def open_embedding(folder: Path | str) -> Embedding:
     folder = Path(folder)
     manifest = read_manifest(folder)
     count, width = manifest["images"]["count"], manifest["encoder"]["num_features"]
-    vectors = _map_vectors(folder / VECTORS, (count, width), manifest["dtype"])
+    vectors = _map_vectors(folder / VECTORS, (count, width), manifest["dtype"], manifest["vectors_sha256"])
     columns = _read_columns(folder / IMAGES, count, manifest["images_sha256"])
     classes, labels = _number_classes(columns.labels)
     return Embedding(
@@ -121,18 +134,34 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _checked(content: Any) -> dict[str, Any]:
     if content["what"] != WHAT or content["version"] != VERSION:
         raise ValueError(f"it is no {WHAT} of version {VERSION}")
-    encoder, images = content["encoder"], content["images"]
-    if type(images["count"]) is not int or type(encoder["num_features"]) is not int:
-        raise TypeError("its counts are no numbers")
-    if images["count"] < 1 or encoder["num_features"] < 1 or content["dtype"] not in DTYPES:
-        raise ValueError("its counts or its dtype are out of range")
-    for value in (images["root"], images["source"], encoder["source"], encoder["fingerprint"]):
-        if not isinstance(value, str):
-            raise TypeError("its names are no text")
-    return dict(content)
+    _require_kinds(content, HASHES)
+    _require_kinds(content["images"], PICTURES)
+    if content["images"]["count"] < 1 or content["dtype"] not in DTYPES:
+        raise ValueError("its count or its dtype are out of range")
+    return {**content, "encoder": checked_encoder(content["encoder"])}
 
 
-def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]:
+def checked_encoder(content: Any) -> dict[str, Any]:
+    """What a file says of an encoder; ValueError, TypeError or KeyError unless all of it makes sense."""
+    _require_kinds(content, ENCODER)
+    if min(content["num_features"], content["square"], content["shown"]) < 1:
+        raise ValueError("the sizes of its encoder are out of range")
+    if not isinstance(content["settings"].get("name"), str):
+        raise TypeError("the settings of its encoder have no name")
+    if content["precision"] not in get_args(Precision):
+        raise ValueError(f"the precision of its encoder cannot be {shown(content['precision'])}")
+    return {name: content[name] for name in ENCODER}
+
+
+def _require_kinds(content: Any, kinds: Mapping[str, type]) -> None:
+    if not isinstance(content, dict):
+        raise TypeError(f"{shown(content)} is no table of {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if type(content[name]) is not kind:
+            raise TypeError(f"{name} cannot be {shown(content[name])}")
+
+
+def _map_vectors(file: Path, shape: tuple[int, int], dtype: str, sha256: str) -> NDArray[Any]:
     kind = np.float32 if dtype == "float32" else np.float16
     try:
         _require_plain(file)
@@ -143,7 +172,8 @@ def _map_vectors(file: Path, shape: tuple[int, int], dtype: str) -> NDArray[Any]
             length = offset + shape[0] * shape[1] * np.dtype(kind).itemsize
             if found != shape or fortran or stored != np.dtype(kind) or file.stat().st_size != length:
                 raise ValueError(f"not {shape[0]:,} vectors of {shape[1]} in {dtype}")
-            _refuse_odd_values(stream, kind, shape)
+            if _hash_of_finite(stream, kind, shape) != sha256:
+                raise ValueError("it is not what was written, by its hash")
         return map_file(file, shape, kind, offset=offset)
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read ({str(error)[:120]}); {AGAIN}") from error
@@ -154,14 +184,22 @@ def _require_plain(file: Path) -> None:
         raise ValueError("there is no plain file of that name")
 
 
-def _refuse_odd_values(stream: BinaryIO, kind: type[Any], shape: tuple[int, int]) -> None:
-    """Read all values once, in passing: of a map the pages would stay, and count as memory of this process."""
+def _hash_of_finite(stream: BinaryIO, kind: type[Any], shape: tuple[int, int]) -> str:
+    """Hash of the file whose header was just read; ValueError unless all its values are finite.
+
+    They are read once, in passing: of a map the pages would stay, and count as memory of this process.
+    """
+    header = stream.tell()
+    stream.seek(0)
+    sha = hashlib.sha256(stream.read(header))
     for start in range(0, shape[0], AT_ONCE):
         rows = min(AT_ONCE, shape[0] - start)
         values = np.fromfile(stream, kind, rows * shape[1])
         if not np.isfinite(values).all():
             row = start + int(np.flatnonzero(~np.isfinite(values))[0]) // shape[1]
             raise ValueError(f"row {row:,} holds values that are not finite")
+        sha.update(values.data)
+    return sha.hexdigest()
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:

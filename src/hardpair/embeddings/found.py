@@ -1,5 +1,6 @@
 """What a search has found: rows and similarities, as a table, a CSV file and a contact sheet."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from hardpair.embeddings.csv_files import write_csv
 from hardpair.embeddings.embedding import Embedding
-from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.page_pictures import PagePictures, page_pictures
 from hardpair.embeddings.queries import Asked
 from hardpair.embeddings.sheet import SIDE, Card, Group, write_sheet
 from hardpair.errors import printable
@@ -20,6 +21,7 @@ COLUMNS = ("filename", "query", "rank", "similarity", "label", "split")
 MOST_LINES = 50  # of the table
 MOST_GROUPS = 100  # queries on the page: with ten pictures each it has about 5 MB
 Place = tuple[int, int]  # which word, and which of its queries
+log = logging.getLogger("hardpair")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Found:
 
     def table(self, most: int = MOST_LINES) -> list[str]:
         """Lines of text; of another embedding's images only the nearest of each."""
+        if not self.rows.shape[1]:
+            return [f"{self.embedding.folder}: has no other image than the one you search for"]
         cells = [("query", "found", "label", "rank", "similarity")]
         for place, query in enumerate(self.queries):
             ranks = range(min(self.rows.shape[1], 1 if self.asked[self.places[place][0]].whole else most))
@@ -66,22 +70,31 @@ class Found:
         file, label = self.embedding.files[row], self.embedding.label(row) or ""
         return printable(query), printable(file), printable(label), str(rank + 1), f"{similarity:.3f}"
 
-    def write_page(self, target: Path, *, images: Path | None = None) -> Path:
+    def write_page(self, target: Path, *, images: Path | None = None, data_root: Path = Path("data")) -> Path:
         """The contact sheet; ``images`` is where the pictures of the embedding lie now, if they were moved."""
         most = self.places[:MOST_GROUPS]
         count = "One query" if len(self.queries) == 1 else f"{len(self.queries):,} queries"
         lede = f"{count}, {self.rows.shape[1]} nearest of {several(len(self.embedding), 'image')} by cosine similarity."
         if len(most) < len(self.places):
             lede += f" Here are the first {len(most)}; the CSV file has all."
-        groups = self._groups(len(most), Pictures(self.embedding, root=images))
-        return write_sheet(target, "Found", lede, groups, kicker=f"hardpair search · {self.embedding.folder}")
+        kicker = f"hardpair search · {self.embedding.folder}"
+        with page_pictures(target, self.embedding, images=images, data_root=data_root) as pictures:
+            return write_sheet(target, "Found", lede, self._groups(target, len(most), pictures), kicker=kicker)
 
-    def _groups(self, count: int, pictures: Pictures) -> Iterator[Group]:
-        for place in range(count):
+    def _groups(self, target: Path, count: int, pictures: PagePictures) -> Iterator[Group]:
+        gone = 0
+        for place, query in enumerate(self.queries[:count]):
             word, number = self.places[place]
-            own = self.asked[word].pixels([number], SIDE)[0]
-            cards = self._cards(place, pictures.squares(self.rows[place].tolist(), SIDE))
-            yield Group(self.queries[place], cards, first=Card(own, self.queries[place], ("query",)))
+            asked = self.asked[word]
+            if asked.pixels is None:
+                [first] = pictures.squares([int(asked.own[number])])
+            else:
+                [first] = asked.pixels([number], SIDE)
+                gone += first is None
+            cards = self._cards(place, pictures.squares(self.rows[place].tolist()))
+            yield Group(query, cards, first=Card(first, query, ("query",)))
+        if gone:
+            log.warning("%s: %d of its %d queries are pictures that could not be read", target, gone, count)
 
     def _cards(self, place: int, squares: Sequence[NDArray[np.uint8] | None]) -> list[Card]:
         cards = []

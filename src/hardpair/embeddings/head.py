@@ -18,23 +18,13 @@ from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
 
-from hardpair.embeddings.embedding import Embedding
+from hardpair.embeddings.embedding import ENCODER, Embedding, checked_encoder
 from hardpair.errors import UserError, shown
 from hardpair.files import read_json, read_plain, write_atomically
 
 WEIGHTS, FACTS = "head.safetensors", "head.json"
 WHAT, VERSION = "linear head by hardpair", 1
 MOST_BYTES = 1 << 30  # of a file of a head: 1,000,000 classes of 256 features
-ENCODER = {
-    "source": str,
-    "fingerprint": str,
-    "num_features": int,
-    "settings": dict,
-    "square": int,
-    "shown": int,
-    "precision": str,
-}
-"""What a head says of its encoder: what the manifest of an embedding says of it."""
 
 
 @dataclass(frozen=True)
@@ -139,20 +129,7 @@ def _checked(content: Any) -> dict[str, Any]:
         raise ValueError(f"its temperature cannot be {shown(temperature)}")
     if not isinstance(content["weights_sha256"], str) or not isinstance(content["facts"], dict):
         raise TypeError("its hash or its facts are of another kind")
-    return content | {"encoder": _checked_encoder(content["encoder"])}
-
-
-def _checked_encoder(encoder: Any) -> dict[str, Any]:
-    if not isinstance(encoder, dict):
-        raise TypeError("what it says of its encoder is of another kind")
-    for name, kind in ENCODER.items():
-        if type(encoder[name]) is not kind:
-            raise TypeError(f"the {name} of its encoder cannot be {shown(encoder[name])}")
-    if min(encoder["num_features"], encoder["square"], encoder["shown"]) < 1:
-        raise ValueError("the sizes of its encoder are out of range")
-    if not isinstance(encoder["settings"].get("name"), str):
-        raise TypeError("the settings of its encoder have no name")
-    return {name: encoder[name] for name in ENCODER}
+    return content | {"encoder": checked_encoder(content["encoder"])}
 
 
 def _read_tensors(file: Path, shape: tuple[int, int], sha256: str) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import io
 import itertools
 import logging
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ LONGEST_NAME = 255  # characters
 FILENAME, LABEL = "filename", "label"
 GUESSED = {"probability", "second", "margin", "given"}  # columns of predictions
 MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
+ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # control characters, line breaks, what is no UTF-8
 log = logging.getLogger("hardpair")
 
 
@@ -105,13 +107,23 @@ def read_labels(file: Path | str) -> dict[str, str]:
         given = given.strip()
         if not given:
             unlabelled += 1
-        elif name.strip() and found.setdefault(name, given) != given:
+            continue
+        if odd := ODD.search(given):
+            raise UserError(f"{file}: line {number:,}: the label {_fault(odd[0])}")
+        if name.strip() and found.setdefault(name, given) != given:
             both = f"{shown(found[name])}, then {shown(given)}"
             raise UserError(f"{file}: line {number:,}: {_named(name)} has two different labels ({both}); keep one")
     if not found:
         why = f"none of its {several(unlabelled, 'row')} has a label yet" if unlabelled else "holds no labels"
         raise UserError(f"{file}: {why}; fill in the column {LABEL!r}")
     return found
+
+
+def _fault(char: str) -> str:
+    """What is wrong with a label that holds this character."""
+    if "\ud800" <= char <= "\udfff":
+        return "is not UTF-8; save the table as CSV UTF-8"
+    return f"holds a control character or a line break ({char!a}); take it out"
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:

@@ -9,7 +9,8 @@ from hardpair.embeddings.formats import FORMATS, write_format
 from hardpair.embeddings.graph import neighbour_graph
 from hardpair.embeddings.hard_pairs import hard_pairs
 from hardpair.embeddings.map_page import Map, map_page
-from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.page_pictures import open_pictures, tell_gone
+from hardpair.embeddings.pictures import moved_to
 from hardpair.embeddings.projection import FILE, projection, read_projection
 from hardpair.embeddings.thumbnails import make_thumbnails
 from hardpair.errors import UserError, require_range
@@ -48,8 +49,7 @@ def map(  # noqa: A001 - every verb is a function of its name
     opened = embedding if isinstance(embedding, Embedding) else open_embedding(os.fspath(embedding))
     target = opened.folder / PAGE if out is None else Path(out)
     _require_page(target)
-    if images is not None and not Path(images).is_dir():
-        raise UserError(f"images: there is no folder {images}")
+    root = moved_to(images)
     prepare_to_compute(threads)
     count = several(len(opened), "image")
     log.info("1 of 4: the nearest neighbours of %s", count)
@@ -64,23 +64,13 @@ def map(  # noqa: A001 - every verb is a function of its name
             write_format(opened, kind)
     log.info("3 of 4: hard pairs and thumbnails")
     typical = laid.typical(opened)
-    pictures = _open_pictures(opened, images, Path(data_root))
+    pictures, what_helps = open_pictures(opened, images=root, data_root=Path(data_root))
     shown = make_thumbnails(pictures, laid.points, thumbnails, [row for rows in typical for row in rows])
-    if shown.missing:
-        log.info("%s could not be read; --images says where they are now", several(shown.missing, "picture"))
+    tell_gone(target, shown.missing, shown.missing + len(shown.rows), what_helps)
     content = map_page(Map(opened, graph, laid, hard_pairs(opened, graph), typical, shown))
     log.info("4 of 4: writing %.1f MB", len(content) / 1e6)
     write_atomically(target, content)
     return target
-
-
-def _open_pictures(embedding: Embedding, images: str | os.PathLike[str] | None, data_root: Path) -> Pictures | None:
-    """None where a packed or a named set is not there any more; a map without pictures is still a map."""
-    try:
-        return Pictures(embedding, root=None if images is None else Path(images), data_root=data_root)
-    except UserError as reason:
-        log.info("%s", reason)
-        return None
 
 
 def _require_page(target: Path) -> None:

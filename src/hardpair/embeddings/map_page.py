@@ -181,7 +181,7 @@ def _meta(shown: Map) -> dict[str, Any]:
 def limits(count: int, thumbnails: Thumbnails) -> str:
     """Which pictures are in the page, in words."""
     shown, missing = len(thumbnails.rows), thumbnails.missing
-    gone = f" {several(missing, 'picture')} could not be read where the embedding says they lie." if missing else ""
+    gone = f" {several(missing, 'picture')} could not be read." if missing else ""
     if shown + missing == count:
         return f"This page holds a small picture of {'each' if not missing else f'{shown:,} of {count:,}'}.{gone}"
     return f"This page holds small pictures of {shown:,} of {count:,}, spread over the map as all are.{gone}"

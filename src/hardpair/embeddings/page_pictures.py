@@ -37,12 +37,22 @@ def page_pictures(
     page: Path, embedding: Embedding, *, images: Path | None = None, data_root: Path = Path("data")
 ) -> Iterator[PagePictures]:
     """Pictures for this page; ``images`` is where they lie now. A page without any is still a page."""
-    reason = ""
-    try:
-        shown = PagePictures(Pictures(embedding, root=images, data_root=data_root))
-    except UserError as error:  # a packed or a named set is not there any more
-        shown, reason = PagePictures(None), str(error)
+    pictures, what_helps = open_pictures(embedding, images=images, data_root=data_root)
+    shown = PagePictures(pictures)
     yield shown
-    if shown.gone:
-        where = reason or f"say with --images where those of {embedding.root if images is None else images} are now"
-        log.warning("%s: %d of its %d pictures could not be read; %s", page, shown.gone, shown.asked, where)
+    tell_gone(page, shown.gone, shown.asked, what_helps)
+
+
+def open_pictures(embedding: Embedding, *, images: Path | None, data_root: Path) -> tuple[Pictures | None, str]:
+    """None where a packed or a named set is not there any more; and what to do about pictures that are gone."""
+    where = f"say with --images where those of {embedding.root if images is None else images} are now"
+    try:
+        return Pictures(embedding, root=images, data_root=data_root), where
+    except UserError as reason:
+        return None, str(reason)
+
+
+def tell_gone(page: Path, gone: int, asked: int, what_helps: str) -> None:
+    """One line, if there are any."""
+    if gone:
+        log.warning("%s: %d of its %d pictures could not be read; %s", page, gone, asked, what_helps)

@@ -1,5 +1,6 @@
 """The pictures of an embedding, read again from where they lie: for pages, and to compare pixels."""
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,15 @@ from numpy.typing import NDArray
 from hardpair.data.decode import THREADS, UnusableError, read_square
 from hardpair.data.images import Images, resize
 from hardpair.embeddings.embedding import Embedding
-from hardpair.embeddings.source import Decoded, open_source
+from hardpair.embeddings.source import Decoded, open_again
+from hardpair.errors import UserError
+
+
+def moved_to(images: str | os.PathLike[str] | None) -> Path | None:
+    """The folder that --images names; before any work."""
+    if images is not None and not Path(images).is_dir():
+        raise UserError(f"images: there is no folder {os.fspath(images)}")
+    return None if images is None else Path(images)
 
 
 class Pictures:
@@ -23,8 +32,7 @@ class Pictures:
         self.root = embedding.root if root is None else root
         self.decoded: Decoded | None = None
         if embedding.manifest["images"]["kind"] == "pixels":
-            encoder, name = embedding.manifest["encoder"], embedding.manifest["images"]["source"]
-            source = open_source(name, size=encoder["square"], least=encoder["shown"], data_root=data_root)
+            source = open_again(embedding, root=root, data_root=data_root)
             assert isinstance(source, Decoded)
             self.decoded = source
 

@@ -4,15 +4,18 @@
 differ in the last bits of a layout and layouts amplify them, so a map is made once and read afterwards.
 """
 
+import re
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpair.data.progress import progress
 from hardpair.embeddings.embedding import AT_ONCE, Embedding
 from hardpair.embeddings.graph import Graph
 from hardpair.files import replacing
@@ -21,6 +24,7 @@ FILE = "map.npz"
 NEIGHBOURS = 15  # of each image, itself included, as umap-learn counts
 MIN_DISTANCE, SPREAD = 0.1, 1.0  # umap-learn's own
 SMALL, EPOCHS_OF_SMALL, EPOCHS = 10_000, 500, 200  # umap-learn's own, too
+EACH_EPOCH = {"bar_format": "{n}", "miniters": 1, "mininterval": 0}  # what the bar of umap-learn shows, and when
 SEED = 0
 LEAST_IMAGES = 10  # fewer have no clusters
 SOON = 20_000  # images whose clusters scikit-learn finds in a second or two; fast-hdbscan first compiles for twenty
@@ -77,26 +81,49 @@ def _umap(begin: Points, graph: Graph) -> Points:
         begin, rows.shape[1], random, "cosine", knn_indices=rows.astype(np.int32), knn_dists=distances.astype("f4")
     )
     a, b = find_ab_params(SPREAD, MIN_DISTANCE)
-    points, _ = simplicial_set_embedding(
-        begin,
-        edges,
-        n_components=2,
-        initial_alpha=1.0,
-        a=a,
-        b=b,
-        gamma=1.0,
-        negative_sample_rate=5,
-        n_epochs=EPOCHS_OF_SMALL if count <= SMALL else EPOCHS,
-        init=begin,
-        random_state=random,
-        metric="cosine",
-        metric_kwds={},
-        densmap=False,
-        densmap_kwds={},
-        output_dens=False,
-        parallel=False,  # in parallel, points race for each other's places: no two runs would agree
-    )
+    epochs = EPOCHS_OF_SMALL if count <= SMALL else EPOCHS
+    with ExitStack() as stack:
+        points, _ = simplicial_set_embedding(
+            begin,
+            edges,
+            n_components=2,
+            initial_alpha=1.0,
+            a=a,
+            b=b,
+            gamma=1.0,
+            negative_sample_rate=5,
+            n_epochs=epochs,
+            init=begin,
+            random_state=random,
+            metric="cosine",
+            metric_kwds={},
+            densmap=False,
+            densmap_kwds={},
+            output_dens=False,
+            parallel=False,  # in parallel, points race for each other's places: no two runs would agree
+            tqdm_kwds={"disable": False, "file": _Bar(epochs, stack), **EACH_EPOCH},
+        )
     return np.ascontiguousarray(points, dtype=np.float32)
+
+
+class _Bar:
+    """The file that umap-learn's bar is written to, as a number of epochs each time: it becomes our own progress."""
+
+    def __init__(self, epochs: int, stack: ExitStack) -> None:
+        self.epochs, self.stack, self.done = epochs, stack, 0
+        self.advance: Callable[[int], None] | None = None
+
+    def write(self, text: str) -> None:
+        """Progress begins after the first epoch, which is compiled before it runs."""
+        done = int(found[0]) if (found := re.search(r"\d+", text)) else self.done
+        if self.advance is not None:
+            self.advance(done - self.done)
+        elif done:
+            self.advance = self.stack.enter_context(progress("layout", self.epochs - done))
+        self.done = done
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
 
 
 def principal_components(embedding: Embedding) -> Points:

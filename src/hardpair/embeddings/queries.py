@@ -1,5 +1,6 @@
 """What people search for: an image of the embedding, pictures from anywhere, or all images of another embedding."""
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from hardpair.data.decode import THREADS, UnusableError, read_square
 from hardpair.data.progress import progress
 from hardpair.embeddings.embedder import Embedder
 from hardpair.embeddings.embedding import MANIFEST, Embedding, open_embedding
-from hardpair.embeddings.pictures import Pictures
+from hardpair.embeddings.page_pictures import open_pictures
 from hardpair.embeddings.source import open_source
 from hardpair.errors import UserError, near, shown
 from hardpair.text import several
@@ -30,7 +31,7 @@ class Asked:
     names: Sequence[str]  # (M,)
     vectors: NDArray[np.float32]  # (M, D) of any length
     own: NDArray[np.int64]  # (M,) row of the embedding that the query is, -1 for any other picture
-    pixels: Callable[[Sequence[int], int], Sequence[Pixels | None]]  # of some of them, at a size
+    pixels: Callable[[Sequence[int], int], Sequence[Pixels | None]] | None = None  # of some, at a size; None for own
     whole: bool = False  # all images of an embedding: the most similar pairs are what is asked for
     broken: tuple[str, ...] = ()  # "file: reason" of pictures that could not be read
 
@@ -39,11 +40,17 @@ class Resolver:
     """Finds out what each word stands for."""
 
     def __init__(
-        self, embedding: Embedding, words: Sequence[str], embedder: Callable[[], Embedder], images: Path | None = None
+        self,
+        embedding: Embedding,
+        words: Sequence[str],
+        embedder: Callable[[], Embedder],
+        *,
+        images: Path | None,
+        data_root: Path,
     ) -> None:
         """``embedder`` opens the encoder, which takes seconds and is not always needed."""
-        self.embedding, self.embedder = embedding, embedder
-        self.pictures = Pictures(embedding, root=images)
+        self.embedding, self.embedder, self.data_root = embedding, embedder, data_root
+        self.root = embedding.root if images is None else Path(os.path.abspath(images))  # noqa: PTH100 - as below
         below = {word: self._below_root(word) for word in words}
         rows = embedding.rows_of([*words, *below.values()])
         self.known = {word: rows.get(word, rows.get(name, -1)) for word, name in below.items()}
@@ -51,8 +58,7 @@ class Resolver:
     def _below_root(self, word: str) -> str:
         """Name in the embedding of a file that lies where its pictures are."""
         path = PurePath(os.path.abspath(word))  # noqa: PTH100 - links stay links
-        root = self.pictures.root
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else word
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else word
 
     def resolve(self, word: str) -> Asked:
         """An image of the embedding, a picture file, a folder of pictures, another embedding, or the end of a name."""
@@ -88,17 +94,20 @@ class Resolver:
         return list(alike)
 
     def _of_row(self, row: int) -> Asked:
-        def pixels(places: Sequence[int], size: int) -> Sequence[Pixels | None]:
-            return self.pictures.squares([row for _ in places], size)
-
         vectors = np.asarray(self.embedding.vectors[row : row + 1], np.float32)
-        return Asked((self.embedding.files[row],), vectors, np.array([row]), pixels)
+        return Asked((self.embedding.files[row],), vectors, np.array([row]))
 
     def _of_embedding(self, other: Embedding) -> Asked:
         self.embedding.require_same_encoder(other)
-        same = other.manifest["vectors_sha256"] == self.embedding.manifest["vectors_sha256"]
-        own = np.arange(len(other)) if same else np.full(len(other), -1)
-        return Asked(other.files, other.vectors, own, Pictures(other).squares, whole=True)
+        if other.manifest["vectors_sha256"] == self.embedding.manifest["vectors_sha256"]:
+            return Asked(other.files, other.vectors, np.arange(len(other)), whole=True)
+        pictures = functools.cache(lambda: open_pictures(other, images=None, data_root=self.data_root)[0])
+
+        def pixels(places: Sequence[int], size: int) -> Sequence[Pixels | None]:
+            opened = pictures()  # a page wants it, and vectors alone do not
+            return [None] * len(places) if opened is None else opened.squares(places, size)
+
+        return Asked(other.files, other.vectors, np.full(len(other), -1), pixels, whole=True)
 
     def _of_file(self, path: Path) -> Asked:
         embedder = self.embedder()
@@ -108,7 +117,7 @@ class Resolver:
     def _of_folder(self, word: str) -> Asked:
         """Pictures that no embedding is wanted of."""
         embedder = self.embedder()
-        source = open_source(word, size=embedder.square, least=embedder.shown, data_root=Path())
+        source = open_source(word, size=embedder.square, least=embedder.shown, data_root=self.data_root)
         if source.kind != "files":
             raise UserError(f"{word}: is a packed set; embed it with hardpair embed, then search with that folder")
         vectors, names, broken = [np.empty((0, embedder.encoder.num_features), np.float32)], [], []

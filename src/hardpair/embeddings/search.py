@@ -16,6 +16,7 @@ from hardpair.embeddings.embedding import Embedding, open_embedding
 from hardpair.embeddings.found import COLUMNS, Found
 from hardpair.embeddings.index import approximate_bank, require_usearch
 from hardpair.embeddings.neighbours import QUERIES, Bank
+from hardpair.embeddings.pictures import moved_to
 from hardpair.embeddings.queries import Asked, Resolver
 from hardpair.embeddings.sheet import refuse_other_page
 from hardpair.errors import UserError, require_range
@@ -37,6 +38,7 @@ def search(
     page: FilePath | None = None,
     encoder: FilePath | None = None,
     images: FilePath | None = None,
+    data_root: FilePath = "data",
     device: str = "auto",
     threads: int = 0,
 ) -> Found:
@@ -52,6 +54,7 @@ def search(
         page: also write a contact sheet to this file.
         encoder: where the encoder of the embedding is now, if it was moved; needed for pictures from elsewhere.
         images: where the pictures of the embedding are now, if they were moved.
+        data_root: where downloaded sets are kept.
         device: for the encoder: auto, cpu, cuda, cuda:1 …
         threads: of the CPU; 0 leaves the choice to torch.
     """
@@ -63,32 +66,25 @@ def search(
         refuse_other(Path(csv), COLUMNS)
     if page is not None:
         refuse_other_page(Path(page))
+    root = moved_to(images)
     if index:
         require_usearch()
     prepare_to_compute(threads)
     if not isinstance(embedding, Embedding):
         embedding = open_embedding(os.fspath(embedding))
-    found = _search(embedding, [os.fspath(word) for word in words], k, index, encoder, images, device)
+    source = "" if encoder is None else os.fspath(encoder)
+    opened = functools.cache(lambda: embedder_of(embedding.manifest, device=pick_device(device), source=source))
+    names = [os.fspath(word) for word in words]
+    resolver = Resolver(embedding, names, opened, images=root, data_root=Path(data_root))
+    found = _search(embedding, [resolver.resolve(name) for name in names], k, index=index)
     if csv is not None:
         found.write_csv(Path(csv))
     if page is not None:
-        found.write_page(Path(page), images=None if images is None else Path(images))
+        found.write_page(Path(page), images=root, data_root=Path(data_root))
     return found
 
 
-def _search(
-    embedding: Embedding,
-    words: Sequence[str],
-    k: int,
-    index: bool,
-    encoder: FilePath | None,
-    images: FilePath | None,
-    device: str,
-) -> Found:
-    source = "" if encoder is None else os.fspath(encoder)
-    opened = functools.cache(lambda: embedder_of(embedding.manifest, device=pick_device(device), source=source))
-    resolver = Resolver(embedding, words, opened, None if images is None else Path(images))
-    asked = [resolver.resolve(word) for word in words]
+def _search(embedding: Embedding, asked: Sequence[Asked], k: int, *, index: bool) -> Found:
     bank = approximate_bank(embedding) if index else Bank(embedding)
     k = min(k, len(embedding) - any((part.own >= 0).any() for part in asked))
     names, rows, similarities, places = [], [], [], []

@@ -16,6 +16,7 @@ from hardpair.embeddings.csv_files import refuse_other, write_csv
 from hardpair.embeddings.embedding import Embedding, open_embedding
 from hardpair.embeddings.labels import labels_from_table
 from hardpair.embeddings.page_pictures import PagePictures, page_pictures
+from hardpair.embeddings.pictures import moved_to
 from hardpair.embeddings.sheet import Card, Group, refuse_other_page, write_sheet
 from hardpair.errors import UserError, require_range, shown
 from hardpair.machine import prepare_to_compute
@@ -38,6 +39,7 @@ class Selection:
     choices: tuple[Choice, ...]
     among: int  # images that might have been chosen
     labelled: int  # images that had a label before
+    copies: int  # of images that are chosen or have a label, which are not chosen themselves
 
     @property
     def rows(self) -> list[int]:
@@ -110,6 +112,7 @@ def select(
         raise UserError(f"by: must be {', '.join(WAYS[:-1])} or {WAYS[-1]}, not {shown(by)}")
     if by == "uncertain" and labels is None:
         raise UserError("by: uncertain needs labels to learn from; give --labels, or choose typical ones first")
+    root = moved_to(images)
     for target, refuse in ((out, refuse_filled), (page, refuse_other_page)):
         if target is not None:
             refuse(Path(target))
@@ -120,7 +123,6 @@ def select(
     if out is not None:
         selection.write_csv(Path(out))
     if page is not None:
-        root = None if images is None else Path(images)
         selection.write_page(Path(page), images=root, data_root=Path(data_root))
     return selection
 
@@ -139,7 +141,10 @@ def _select(embedding: Embedding, count: int, by: Way | Literal[""], labels: Pat
         choices = uncertain(task, known)
     else:
         choices = (typical if way == "typical" else coverage)(task)
-    return Selection(embedding, way, tuple(choices), len(rows) - len(labelled), len(labelled))
+    taken = [*labelled.tolist(), *(choice.row for choice in choices)]
+    contents = {embedding.sha256[row] for row in taken}
+    copies = sum(embedding.sha256[row] in contents for row in rows.tolist()) - len(taken)
+    return Selection(embedding, way, tuple(choices), len(rows) - len(labelled), len(labelled), copies)
 
 
 def _to_train_on(embedding: Embedding) -> NDArray[np.int64]:

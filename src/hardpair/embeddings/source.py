@@ -20,9 +20,11 @@ from hardpair.data.decode import THREADS, Square, decode_files
 from hardpair.data.fill import files_key
 from hardpair.data.images import SPLITS
 from hardpair.data.layout import NAMES, Listing, as_folder, list_whole
+from hardpair.data.names import Names
 from hardpair.data.store import is_packed, read_index
-from hardpair.embeddings.embedding import write_line
-from hardpair.errors import printable
+from hardpair.embeddings.embedding import Embedding, write_line
+from hardpair.errors import UserError, printable
+from hardpair.text import several
 
 AHEAD = 2  # batches that are read before they are asked for
 Span = tuple[int, int]  # the images from the first number to the one before the second
@@ -161,7 +163,7 @@ class Decoded(Source):
         return _make_part(torch.cat(blocks), facts, [])
 
 
-def open_source(images: str, *, size: int, least: int, data_root: Path) -> Source:
+def open_source(images: str, *, size: int, least: int, data_root: Path, field: str = "images") -> Source:
     """What ``images`` names.
 
     Args:
@@ -170,10 +172,11 @@ def open_source(images: str, *, size: int, least: int, data_root: Path) -> Sourc
         size: pixels of the squares to decode.
         least: pixels that the squares of a packed set need at least.
         data_root: where downloaded sets are kept.
+        field: what the user calls ``images``.
     """
     if images.partition(":")[0] in NAMES:
         return Decoded(images, "", [(split, open_images(images, split, size=size, root=data_root)) for split in SPLITS])
-    folder = as_folder(images)
+    folder = as_folder(images, field=field)
     if is_packed(folder):
         stored = only_size(images)
         side = stored if stored is not None and stored >= least else size
@@ -182,6 +185,31 @@ def open_source(images: str, *, size: int, least: int, data_root: Path) -> Sourc
         return Decoded(images, os.path.abspath(folder), opened)  # noqa: PTH100
     root, listings = list_whole(folder)
     return Files(images, root, listings, size)
+
+
+def open_again(embedding: Embedding, *, root: Path | None, data_root: Path) -> Source:
+    """The images that an embedding is of, and no others; ``root`` is where they lie now, if they were moved."""
+    images, encoder = embedding.manifest["images"], embedding.manifest["encoder"]
+    name, size, root = images["source"], encoder["square"], embedding.root if root is None else root
+    if images["kind"] == "files":
+        splits = dict.fromkeys(embedding.splits)
+        return Files(name, root, [(split, _listing(embedding, split, root)) for split in splits], size)
+    if name.partition(":")[0] not in NAMES:
+        if not is_packed(root):
+            raise UserError(f"{root}: there is no packed set; say with --images where that of {embedding.folder} is")
+        name = str(root.absolute())
+    source = open_source(name, size=size, least=encoder["shown"], data_root=data_root)
+    if len(source) != len(embedding):
+        raise UserError(f"{name}: has {several(len(source), 'image')} where {embedding.folder} has {len(embedding):,}")
+    return source
+
+
+def _listing(embedding: Embedding, split: str, root: Path) -> Listing:
+    """The files of one split."""
+    rows = [row for row, name in enumerate(embedding.splits) if name == split]
+    labels = torch.from_numpy(embedding.labels[rows])
+    names = Names(embedding.files[row] for row in rows)
+    return Listing(root, names, None if (labels < 0).any() else labels, embedding.classes)
 
 
 def _facts(name: str, label: str | None, split: str, known: dict[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def evaluate_run(
         run,
         encoder,
         source,
-        _usual_size(recipe, encoder) if size is None else size,
+        _size(size, recipe, encoder),
         recipe["seed"],
         on,
         data_root,
@@ -137,8 +137,11 @@ def _read_recipe(run: Path) -> dict[str, Any]:
     return {**recipe, "hash": str(recipe["hash"])}
 
 
-def _usual_size(recipe: Mapping[str, Any], encoder: Encoder) -> int:
-    """Pixels of a side of what the encoder is made for."""
+def _size(asked: int | None, recipe: Mapping[str, Any], encoder: Encoder) -> int:
+    """Pixels of a side of what the encoder is shown: those asked for, if it can take them, or what it is made for."""
+    if asked is not None:
+        encoder.require_sizes({asked})
+        return asked
     return tested_side(
         recipe["image_size"], recipe["view_size"], small_images=encoder.settings.get("small_images", False)
     )

@@ -1,6 +1,7 @@
 """`hardpair export`: an encoder in the form that other people's code loads, once it is known to give the same there."""
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -23,10 +24,11 @@ from hardpair.exporters.torch_form import write_torch
 from hardpair.exporters.torchvision_form import write_torchvision
 from hardpair.machine import prepare_to_compute
 from hardpair.models import fingerprint
-from hardpair.models.exported import CONFIG, OURS
+from hardpair.models.exported import CONFIG, OURS, is_export, read_export
 
 Form = Literal["timm", "torchvision", "huggingface", "onnx", "torch"]
 Folder = str | os.PathLike[str]
+log = logging.getLogger("hardpair")
 FORMS: dict[str, Callable[[Material, Path], Made]] = {
     "timm": write_timm,
     "torchvision": write_torchvision,
@@ -100,6 +102,7 @@ def export(
 def _material(encoder: str, head: Folder | None, image_size: int | None, name: str) -> Material:
     """The encoder as the head knows it, where there is one."""
     if head is None:
+        _warn_of_lost_head(Path(encoder))
         return Material(open_embedder(encoder, device=torch.device("cpu"), name=name, image_size=image_size))
     known = load_head(os.fspath(head))
     size = known.encoder["shown"] if image_size is None else image_size
@@ -107,6 +110,11 @@ def _material(encoder: str, head: Folder | None, image_size: int | None, name: s
     _require_fits(known, embedder, head)
     square = max(embedder.square, known.encoder["square"]) if image_size is None else embedder.square
     return Material(Embedder(embedder.encoder, embedder.source, square, size, embedder.device), known)
+
+
+def _warn_of_lost_head(source: Path) -> None:
+    if source.is_dir() and is_export(source) and read_export(source).head:
+        log.warning("%s: its head is left out, so that the new export gives features; --head gives it one", source)
 
 
 def _require_fits(head: LinearHead, embedder: Embedder, folder: Folder) -> None:

@@ -13,7 +13,6 @@ from hardpair.models.saved import (
     state_of,
 )
 from hardpair.models.synchronised import SynchronisedNorm, synchronise_norms
-from hardpair.models.timm_encoders import require_view_sizes
 from hardpair.models.weights import load_elsewhere, load_weights, read_shape, read_weights
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "mlp",
     "read_shape",
     "read_weights",
-    "require_view_sizes",
     "save_classifier",
     "save_encoder",
     "save_head_layer",

@@ -68,6 +68,14 @@ class Encoder(nn.Module):
         """The view size nearest to so many pixels that patches divide."""
         return max(1, round(pixels / self.patch_side)) * self.patch_side
 
+    def require_sizes(self, sizes: set[int], *, note: str = "") -> None:
+        """Refuse images that it cannot take, before any work; ResNets of whole images take any."""
+        name, patch = self.settings["name"], self.settings.get("patch", 0)
+        if name not in DEPTHS:
+            timm_encoders.require_view_sizes(name, self.settings["image_size"], sizes, note=note)
+        if small := [size for size in sizes if size < patch]:
+            raise UserError(f"image_size: {small[0]} px are less than a patch of this encoder; give {patch} or more")
+
     def together(self, views: list[Tensor]) -> Tensor:
         """Features of several views, one after the other: batch norm sees all views at once, or a part of one."""
         if 0 < self.micro_batch < len(views[0]):  # then a copy of all views would only take memory

@@ -1,4 +1,4 @@
-"""An encoder on disk: ``encoder.safetensors`` with the weights and ``encoder.json`` with the shape."""
+"""An encoder on disk: ``encoder.safetensors`` with the weights and ``encoder.json`` with the shape and their hash."""
 
 import hashlib
 import json
@@ -18,6 +18,7 @@ from hardpair.files import read_json, write_atomically
 from hardpair.models.encoder import Encoder, build_encoder
 from hardpair.models.heads import Classifier, mlp
 
+SHAPE, WEIGHTS, HASH = "encoder.json", "encoder.safetensors", "weights_sha256"
 HEAD_FILE = "head_layer.safetensors"
 log = logging.getLogger(__name__)
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -51,14 +52,18 @@ def state_of(module: nn.Module) -> dict[str, Tensor]:
 def save_encoder(encoder: Encoder, folder: Path, *, step: int) -> None:
     """Write the encoder into ``folder``; a reader sees the old files or the new ones, never half of one.
 
+    While the weights are replaced their hash is not written down, so that a kill in between leaves a run that loads.
     Where it is cut among processes all of them must take part; the first one writes.
     """
     tensors = state_of(encoder)
     if not distributed.is_main():
         return
     shape = {**encoder.settings, "num_features": encoder.num_features, "step": step}
-    write_atomically(folder / "encoder.safetensors", save(tensors))
-    write_atomically(folder / "encoder.json", json.dumps(shape, indent=2).encode())
+    content = save(tensors)
+    write_atomically(folder / SHAPE, json.dumps(shape, indent=2).encode())
+    write_atomically(folder / WEIGHTS, content)
+    shape[HASH] = hashlib.sha256(content).hexdigest()
+    write_atomically(folder / SHAPE, json.dumps(shape, indent=2).encode())
 
 
 def save_classifier(network: Classifier, folder: Path, classes: Sequence[str]) -> None:
@@ -105,25 +110,32 @@ def load_encoder(run: str | os.PathLike[str]) -> Encoder:
 
     if exported.is_export(folder):
         return exported.load_exported(folder)
-    shape_file, weights_file = folder / "encoder.json", folder / "encoder.safetensors"
+    shape_file, weights_file = folder / SHAPE, folder / WEIGHTS
     for file in (shape_file, weights_file):
         if not file.is_file():
             raise UserError(f"{file}: not found; {folder} holds no trained encoder (has pretraining finished?)")
-    shape, step = _read_shape(shape_file)
-    tensors = read_tensors(weights_file)
-    with torch.device("meta"):  # takes no memory: a few words in encoder.json could ask for gigabytes
-        wanted = build_encoder(**shape).state_dict()
-    require_match(wanted, tensors, source=str(weights_file))
+    shape, step, sha256 = _read_shape(shape_file)
+    with weights_file.open("rb") as opened:  # at once: a run that trains may replace it before its turn comes
+        tensors = read_tensors(weights_file)
+        with torch.device("meta"):  # takes no memory: a few words in encoder.json could ask for gigabytes
+            wanted = build_encoder(**shape).state_dict()
+        require_match(wanted, tensors, source=str(weights_file))
+        if sha256 and hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+            raise UserError(f"{weights_file}: is not what was written, by its hash; restore it or train again")
     encoder = build_encoder(**shape)
     encoder.load_state_dict(tensors)
     encoder.step = step
     return encoder.eval()
 
 
-def _read_shape(file: Path) -> tuple[dict[str, Any], int]:
-    """What the encoder is built of, and how long it was trained."""
+def _read_shape(file: Path) -> tuple[dict[str, Any], int, str]:
+    """What the encoder is built of, how long it was trained, and the hash of its weights, which older runs lack."""
     try:
-        return checked_shape(read_json(file))
+        content = dict(read_json(file))
+        sha256 = content.pop(HASH, "")
+        if not isinstance(sha256, str):
+            raise TypeError(f"{HASH} cannot be {shown(sha256)}")
+        return *checked_shape(content), sha256
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: cannot be read ({error}); restore it or train again") from error
 

@@ -108,17 +108,14 @@ def patch_side(trunk: Any) -> int:
     return int(side[0] if isinstance(side, Sequence) else side)
 
 
-def require_view_sizes(name: str, image_size: int, sizes: set[int]) -> None:
+def require_view_sizes(name: str, image_size: int, sizes: set[int], *, note: str = "") -> None:
     """Refuse views that a timm model built for ``image_size`` cannot take, and say which it can."""
     for size in sorted(sizes, reverse=True):
         if _takes(name, image_size, size):
             continue
         near = _working(name, image_size, size)
         only = " and ".join(f"{side} px" for side in near) if near else f"none of up to {LARGEST} px"
-        raise UserError(
-            f"image_size: {name} cannot take views of {size} px; sizes near it that work: {only} "
-            "(a view has image_size × view_size pixels, and a small one small_size times that)"
-        )
+        raise UserError(f"image_size: {name} cannot take views of {size} px; sizes near it that work: {only}{note}")
 
 
 def _working(name: str, image_size: int, size: int) -> list[int]:

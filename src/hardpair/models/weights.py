@@ -24,6 +24,7 @@ from hardpair.models.saved import load_encoder
 from hardpair.pixels import MEAN, STD
 
 TIMM = "timm:"
+NAMED = "--name (of evaluate: --encoder)"  # how to say what encoder weights from elsewhere belong to
 WRAPPERS = ("state_dict", "teacher", "model", "model_state_dict", "network", "module", "student")
 """Where checkpoints keep the weights beside other things; of DINO's two networks the teacher, as its authors advise."""
 AVERAGED = (
@@ -47,6 +48,7 @@ class Weights:
     tensors: Mapping[str, Tensor]
     shape: Mapping[str, Any] = field(default_factory=dict)  # arguments of build_encoder, as far as they are known
     image_size: int = 0  # of training, if known
+    option: str = "init"  # that asked for them, for messages
 
 
 @dataclass(frozen=True)
@@ -66,42 +68,42 @@ class Match:
         return f"{self.matched} of {self.wanted} tensors of the encoder matched{prefix}{missing}{heads}"
 
 
-def read_weights(source: str) -> Weights:
-    """``timm:NAME``, a run, or a file of tensors."""
+def read_weights(source: str, option: str = "init") -> Weights:
+    """``timm:NAME``, a run, or a file of tensors; ``option`` is what messages call it."""
     if source.startswith(TIMM):
-        return _pretrained(source)
+        return _pretrained(source, option)
     path = Path(source).expanduser()
     if path.is_dir():
         encoder = load_encoder(path)
         tensors = {name.removeprefix("trunk."): tensor for name, tensor in encoder.state_dict().items()}
-        return Weights(source, tensors, encoder.settings)
+        return Weights(source, tensors, encoder.settings, option=option)
     if not path.is_file():
-        raise UserError(f"init: {shown(source)}: no such file or run; timm:NAME gets pretrained weights of timm")
-    tensors = _unwrapped(_read_file(path))
+        raise UserError(f"{option}: {shown(source)}: no such file or run; timm:NAME gets pretrained weights of timm")
+    tensors = _unwrapped(_read_file(path, option))
     if not tensors:
-        raise UserError(f"init: {path}: holds no tensors by name; give a state dict")
-    return Weights(source, tensors, _resnet_shape(tensors))
+        raise UserError(f"{option}: {path}: holds no tensors by name; give a state dict")
+    return Weights(source, tensors, _resnet_shape(tensors), option=option)
 
 
 def read_shape(source: str) -> Weights:
     """The same without the tensors, as far as that is known without a download."""
     if source.startswith(TIMM):
-        return _published(source)
+        return _published(source, "init")
     return read_weights(source)
 
 
-def _published(source: str) -> Weights:
+def _published(source: str, option: str) -> Weights:
     """What timm knows of its pretrained weights: normalisation and image size come with them."""
     import timm  # here, since it takes two seconds
 
     name = source.removeprefix(TIMM)
     architecture = name.partition(".")[0]
     if not timm.is_model(architecture) or ":" in name or "/" in name:
-        raise UserError(f"init: timm has no {shown(name)}{near(architecture, timm.list_models())}")
+        raise UserError(f"{option}: timm has no {shown(name)}{near(architecture, timm.list_models())}")
     known = timm.list_pretrained(f"{architecture}.*")
     config: Any = timm.get_pretrained_cfg(name) if known and name in (architecture, *known) else None
     if config is None:
-        raise UserError(f"init: timm has no pretrained weights for {shown(name)}{near(name, known)}")
+        raise UserError(f"{option}: timm has no pretrained weights for {shown(name)}{near(name, known)}")
     size = int(config.input_size[-1])
     if architecture in DEPTHS:
         shape: dict[str, Any] = {"name": architecture, "width": 1.0, "small_images": False}
@@ -109,11 +111,11 @@ def _published(source: str) -> Weights:
         shape = {"name": architecture, "image_size": size}
     if (config.mean, config.std) != (MEAN, STD):
         shape |= {"mean": list(config.mean), "std": list(config.std)}
-    return Weights(source, {}, shape, size)
+    return Weights(source, {}, shape, size, option)
 
 
-def _pretrained(source: str) -> Weights:
-    published = _published(source)
+def _pretrained(source: str, option: str) -> Weights:
+    published = _published(source, option)
     import timm
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each of ten tries
@@ -122,11 +124,11 @@ def _pretrained(source: str) -> Weights:
         model: Any = timm.create_model(source.removeprefix(TIMM), pretrained=True, num_classes=0)
     except Exception as error:  # many kinds, from libraries below
         reason = " ".join(str(error).split())[:160]
-        raise UserError(f"init: {source}: cannot be had from the network or its cache ({reason})") from error
+        raise UserError(f"{option}: {source}: cannot be had from the network or its cache ({reason})") from error
     return replace(published, tensors=model.state_dict())
 
 
-def _read_file(path: Path) -> Any:
+def _read_file(path: Path, option: str) -> Any:
     """Safetensors, or a pickle from which nothing but tensors and plain values is taken."""
     try:
         if path.suffix == ".safetensors":
@@ -135,10 +137,10 @@ def _read_file(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         why = "is damaged, or holds more than tensors and plain values; save its state dict alone"
-        raise UserError(f"init: {path}: {why}") from error
+        raise UserError(f"{option}: {path}: {why}") from error
     except Exception as error:  # torch and safetensors raise many kinds on damaged files
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        raise UserError(f"init: {path}: cannot be read ({reason})") from error
+        raise UserError(f"{option}: {path}: cannot be read ({reason})") from error
 
 
 def _unwrapped(content: Any) -> dict[str, Tensor]:
@@ -194,7 +196,7 @@ def load_weights(encoder: Encoder, weights: Weights, *, may_miss: Collection[str
     encoder.trunk.load_state_dict(loaded, strict=False)
     match = Match(len(fitting), len(names), tuple(sorted(names - fitting)), len(weights.tensors) - len(loaded), prefix)
     encoder.origin = f"{weights.source}: {match}"
-    log.info("init: %s", encoder.origin)
+    log.info("%s: %s", weights.option, encoder.origin)
     return match
 
 
@@ -203,10 +205,10 @@ def load_elsewhere(source: str, encoder: str = "", image_size: int = 0) -> Encod
 
     ``encoder`` names it where the weights do not show it; ``image_size`` is wanted instead of the size of training.
     """
-    weights = read_weights(source)
+    weights = read_weights(source, "encoder")
     shape = {**weights.shape, **({"name": encoder} if encoder else {})}
     if "name" not in shape:
-        raise UserError(f"encoder: {source} does not show what encoder it belongs to; name it with --encoder")
+        raise UserError(f"encoder: {source} does not show what encoder it belongs to; say so with {NAMED}")
     size = image_size or weights.image_size
     if shape["name"] not in DEPTHS:
         shape = {key: shape[key] for key in ("name", "mean", "std") if key in shape} | {"image_size": size}
@@ -226,10 +228,12 @@ def _refusal(
     first = missing[0]
     has = f"has {_described(state[first])} there" if first in state else "does not have it"
     names = len([name for name in wanted if not name.endswith("num_batches_tracked")])
+    advice = f"say what encoder it was made for with {NAMED}"
+    if weights.option == "init":
+        advice = "choose the --encoder it was made for, or allow parts to start at random with --init-may-miss"
     return (
-        f"init: {weights.source}: {len(fitting)} of {names} tensors match the encoder, so nothing was loaded; "
-        f"{shown(first)} should be {_described(wanted[first])} and the source {has}; choose the --encoder it was "
-        "made for, or allow parts to start at random with --init-may-miss"
+        f"{weights.option}: {weights.source}: {len(fitting)} of {names} tensors match the encoder, so nothing was "
+        f"loaded; {shown(first)} should be {_described(wanted[first])} and the source {has}; {advice}"
     )
 
 

@@ -21,7 +21,6 @@ from hardpair.models import (
     build_encoder,
     load_weights,
     read_weights,
-    require_view_sizes,
     synchronise_norms,
 )
 from hardpair.precision import autocast
@@ -83,11 +82,10 @@ def recipe_draw(recipe: Recipe, step: int, positions: Tensor, rows: Tensor | Non
 
 
 def check_view_sizes(method: Method, views: list[Tensor]) -> None:
-    """Refuse views that the encoder cannot take, before any work; the paper's ResNets take any."""
-    shape = method.encoder.settings
-    if shape["name"] not in DEPTHS:
-        sizes = {view.shape[-1] for view in views if view.ndim >= 4}  # the others are rows and orders
-        require_view_sizes(shape["name"], shape["image_size"], sizes)
+    """Refuse views that the encoder cannot take, before any work."""
+    sizes = {view.shape[-1] for view in views if view.ndim >= 4}  # the others are rows and orders
+    note = " (a view has image_size × view_size pixels, and a small one small_size times that)"
+    method.encoder.require_sizes(sizes, note=note)
 
 
 class Fetcher:
