@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from hardpair.errors import UserError, require_range
 from hardpair.models import timm_encoders
-from hardpair.models.narrow_strides import guard_narrow_strides
+from hardpair.models.narrow_strides import guard_strides
 from hardpair.pixels import MEAN, STD
 from hardpair.precision import Precision, autocast, to_float32
 
@@ -44,7 +44,7 @@ class Encoder(nn.Module):
 
     def __init__(self, trunk: nn.Module, num_features: int, settings: dict[str, Any], *, patch_side: int = 1) -> None:
         super().__init__()
-        guard_narrow_strides(trunk)
+        guard_strides(trunk)
         self.trunk = trunk
         self.settings = settings
         self.num_features = num_features
