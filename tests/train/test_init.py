@@ -173,7 +173,7 @@ def test_pretrained_weights_of_timm(hub, tmp_path):
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (refused,) = [line for line in done.stdout.splitlines() if line.startswith("REFUSED")]
-    assert refused.startswith("REFUSED init: timm:test_vit2: cannot be had from the network or its cache")
+    assert refused.startswith("REFUSED encoder: timm:test_vit2: cannot be had from the network or its cache")
     config = timm.get_pretrained_cfg(NAME)
     settings, features = torch.load(tmp_path / "source.pt", weights_only=True)
     assert settings == {
@@ -217,4 +217,4 @@ def test_pretrained_weights_are_evaluated(hub, tmp_path):
     done = run("evaluate", "timm:test_vit3", "--data", "sample:60")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
-    assert "init: timm:test_vit3: cannot be had" in done.stderr
+    assert "encoder: timm:test_vit3: cannot be had" in done.stderr
