@@ -30,7 +30,7 @@ import torch
 import tyro
 from cleanlab.rank import get_label_quality_scores
 from PIL import Image
-from record import record
+from record import found_before, record
 from search import bare_embedding
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -250,7 +250,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
         figures = {part: DO[part](options, Path(folder)) for part in options.parts}
-    record("clean", figures)
+    record("clean", {**found_before("clean", DO), **figures})
 
 
 def all_copies(options: Options, _: Path) -> dict[str, Any]:

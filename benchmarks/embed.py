@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from record import FOLDER, record
+from record import found_before, record
 
 import hardpair as hp
 from hardpair.data.pack import pack
@@ -245,9 +245,7 @@ def main() -> None:
         parser.error(f"no such question: {', '.join(unknown)}")
     torch.set_num_threads(options.threads)
     keep_freed_memory()  # as the command does
-    file = FOLDER / "embed.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
-    answers = {name: known[name] for name in QUESTIONS if name in known}
+    answers = found_before("embed", QUESTIONS)
     for name in options.questions or QUESTIONS:
         with tempfile.TemporaryDirectory() as folder:
             answers[name] = QUESTIONS[name](options, Path(folder))

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,13 @@ def record(name: str, figures: dict[str, Any]) -> None:
     file = FOLDER / f"{name}.json"
     file.write_text(json.dumps({**about, **figures}, indent=2) + "\n")
     print(f"written to {file.relative_to(FOLDER.parent.parent)}")
+
+
+def found_before(name: str, parts: Iterable[str]) -> dict[str, Any]:
+    """What earlier runs found of these parts."""
+    file = FOLDER / f"{name}.json"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    return {part: known[part] for part in parts if part in known}
 
 
 def _processor() -> str:
