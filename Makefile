@@ -20,7 +20,7 @@ demo: .venv/.runtime  ## pretrain with HNPM on the bundled photos, evaluate, wri
 	$(BIN)/hardpair map $(RUN)/embedding --out $(RUN)/map.html
 	@echo "open $(RUN)/report.html and $(RUN)/map.html in a browser"
 
-test: .venv/.dev  ## run the fast tests (under two minutes on two cores)
+test: .venv/.dev  ## run the fast tests (about three minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: .venv/.dev  ## run the others: kills, torchrun, several processes, other instruction sets (minutes)
